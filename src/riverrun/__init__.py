@@ -1,0 +1,1 @@
+"""riverrun: stream processing for Python on Apache Spark."""

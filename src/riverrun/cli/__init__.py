@@ -1,0 +1,62 @@
+"""The `riverrun` command. One file per subcommand; each is imported only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from typing import Any
+
+import click
+
+from riverrun.errors import RiverrunError
+
+COMMANDS = (
+    "bench", "demo", "describe", "down", "produce", "run", "status", "tail", "topics", "try", "up",
+)  # fmt: skip
+
+
+class _Lazy(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"riverrun.cli.{name}_" if name == "try" else f"riverrun.cli.{name}")
+        command: click.Command = module.command
+        return command
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="riverrun")
+def group() -> None:
+    """Stream processing for Python on Apache Spark.
+
+    \b
+    riverrun demo                     see it run
+    riverrun up                       start the local Kafka broker
+    riverrun run app.py               run a program
+    riverrun try app.py --input views=views.jsonl
+    """
+
+
+def say_json(value: Any) -> None:
+    click.echo(json.dumps(value, default=str))
+
+
+def main() -> None:
+    try:
+        group(standalone_mode=False)
+    except RiverrunError as error:
+        click.secho("error: ", fg="red", nl=False, err=True)
+        click.echo(str(error), err=True)
+        sys.exit(2)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("stopped", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(0)

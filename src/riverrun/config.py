@@ -1,0 +1,115 @@
+"""Settings: defaults, then riverrun.toml, then the environment, then the command line."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from riverrun.errors import ConfigError
+
+FILE = "riverrun.toml"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a program needs to know of its surroundings.
+
+    `brokers` is None for the embedded broker. `kafka` holds any librdkafka setting (TLS, SASL, …)
+    and is passed through as it is.
+    """
+
+    home: Path
+    cache: Path
+    brokers: str | None = None
+    kafka: Mapping[str, str] = field(default_factory=dict)
+    spark: Mapping[str, str] = field(default_factory=dict)
+    master: str = "local[*]"
+    checkpoints: Path | None = None
+
+    @property
+    def checkpoint_root(self) -> Path:
+        return self.checkpoints or self.home / "checkpoints"
+
+    def client(self, brokers: str | None = None) -> dict[str, str]:
+        """The librdkafka settings of a client of the configured brokers."""
+        servers = brokers or self.brokers
+        if servers is None:
+            raise ConfigError("no broker is configured", hint="run `riverrun up`, or set --brokers")
+        return {"bootstrap.servers": servers, **self.kafka}
+
+    def override(self, **changes: Any) -> Settings:
+        return replace(self, **{name: value for name, value in changes.items() if value is not None})
+
+
+def load(start: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+    environ = os.environ if environ is None else environ
+    file = _find(start or Path.cwd())
+    table = _read(file) if file else {}
+    return Settings(
+        home=_home(file, table, environ),
+        cache=_cache(environ),
+        brokers=environ.get("RIVERRUN_BROKERS") or table.pop("brokers", None),
+        kafka={name: str(value) for name, value in table.pop("kafka", {}).items()},
+        spark={name: str(value) for name, value in table.pop("spark", {}).items()},
+        master=environ.get("RIVERRUN_MASTER") or table.pop("master", "local[*]"),
+        checkpoints=_checkpoints(file, table, environ),
+    )
+
+
+def _find(start: Path) -> Path | None:
+    return next((d / FILE for d in (start, *start.parents) if (d / FILE).is_file()), None)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        table = tomllib.loads(file.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError("the settings file is not valid TOML", where=file, got=error) from error
+    known = {"brokers", "kafka", "spark", "master", "home", "checkpoints"}
+    unknown = sorted(set(table) - known)
+    if unknown:
+        raise ConfigError(
+            f"unknown setting {unknown[0]!r}", where=file, hint=f"known: {', '.join(sorted(known))}"
+        )
+    return _flattened(table)
+
+
+def _flattened(table: dict[str, Any]) -> dict[str, Any]:
+    """`[kafka] security.protocol = "SSL"` is nested in TOML; librdkafka's names are dotted."""
+
+    def dotted(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+        flat: dict[str, Any] = {}
+        for name, item in value.items():
+            path = f"{prefix}{name}"
+            flat.update(dotted(item, f"{path}.") if isinstance(item, dict) else {path: item})
+        return flat
+
+    return {k: dotted(v) if isinstance(v, dict) else v for k, v in table.items()}
+
+
+def _home(file: Path | None, table: dict[str, Any], environ: Mapping[str, str]) -> Path:
+    if "RIVERRUN_HOME" in environ:
+        return Path(environ["RIVERRUN_HOME"]).expanduser().absolute()
+    if file is not None:
+        return (file.parent / Path(table.pop("home", ".riverrun")).expanduser()).absolute()
+    data = environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(data) / "riverrun"
+
+
+def _cache(environ: Mapping[str, str]) -> Path:
+    if "RIVERRUN_CACHE" in environ:
+        return Path(environ["RIVERRUN_CACHE"]).expanduser().absolute()
+    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "riverrun"
+
+
+def _checkpoints(
+    file: Path | None, table: dict[str, Any], environ: Mapping[str, str]
+) -> Path | None:
+    named = environ.get("RIVERRUN_CHECKPOINTS") or table.pop("checkpoints", None)
+    if named is None:
+        return None
+    return ((file.parent if file else Path.cwd()) / Path(named).expanduser()).absolute()

@@ -1,0 +1,118 @@
+"""Errors that a user sees: a fact, where it is, what was found, what to do, and a stable code."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = str(Path(__file__).parent)
+
+
+@dataclass(frozen=True)
+class Location:
+    """A line of the user's own program."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def caller() -> Location:
+    """The innermost line outside riverrun: the one the user wrote."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    return Location(frame.f_code.co_filename, frame.f_lineno)
+
+
+class RiverrunError(Exception):
+    """Base of all errors that riverrun raises on purpose. `code` has a section in docs/errors.md."""
+
+    code = "RR000"
+
+    def __init__(
+        self, fact: str, *, where: object = None, got: object = None, hint: str | None = None
+    ) -> None:
+        self.fact, self.where, self.got, self.hint = fact, where, got, hint
+        super().__init__(self.text())
+
+    def text(self) -> str:
+        lines = [f"{self.fact} [{self.code}]"]
+        details = (("where", self.where), ("got", self.got), ("hint", self.hint))
+        lines += [f"  {name}: {value}" for name, value in details if value is not None]
+        return "\n".join(lines)
+
+
+class ProgramError(RiverrunError):
+    """The program cannot be built: a wrong column, expression, duration or name."""
+
+    code = "RR101"
+
+
+class ConfigError(RiverrunError):
+    """A setting is wrong, or its file cannot be read."""
+
+    code = "RR102"
+
+
+class InputError(RiverrunError):
+    """A file or argument given to a command cannot be used."""
+
+    code = "RR103"
+
+
+class BrokerError(RiverrunError):
+    """Kafka cannot be reached, or refuses."""
+
+    code = "RR201"
+
+
+class TopicError(RiverrunError):
+    """A topic is missing, was recreated, or has lost records that were still to be read."""
+
+    code = "RR202"
+
+
+class PortError(RiverrunError):
+    """A port is taken by another program."""
+
+    code = "RR203"
+
+
+class JavaError(RiverrunError):
+    """No usable Java."""
+
+    code = "RR301"
+
+
+class JarError(RiverrunError):
+    """A jar is missing or is not the locked one."""
+
+    code = "RR302"
+
+
+class ServerError(RiverrunError):
+    """An embedded server does not start, or its folder is damaged."""
+
+    code = "RR303"
+
+
+class AlreadyRunning(RiverrunError):
+    """Another process runs the same application."""
+
+    code = "RR401"
+
+
+class CheckpointError(RiverrunError):
+    """The checkpoint does not fit the program."""
+
+    code = "RR402"
+
+
+class JobError(RiverrunError):
+    """The running job stopped with an error."""
+
+    code = "RR500"

@@ -1,0 +1,94 @@
+"""Windows and aggregates, as a program names them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from riverrun.errors import Location, ProgramError, caller
+from riverrun.event_time import Duration, microseconds
+from riverrun.kernels import sql
+from riverrun.kernels.aggregates import KINDS
+from riverrun.plan.nodes import Aggregation
+from riverrun.schema import Schema
+
+
+@dataclass(frozen=True)
+class Tumbling:
+    """Windows of one size, side by side."""
+
+    size: int
+
+
+def tumbling(size: Duration) -> Tumbling:
+    """Windows of one size, side by side: `tumbling("1 minute")`."""
+    at = caller()
+    length = microseconds(size, at)
+    if length <= 0:
+        raise ProgramError("a window needs a size above zero", where=at, got=size)
+    return Tumbling(length)
+
+
+@dataclass(frozen=True)
+class Agg:
+    """An aggregate over an SQL expression, before it has a name."""
+
+    kind: Literal["count", "sum", "avg", "min", "max", "first", "last", "collect"]
+    expression: str | None = None
+
+
+def count(expression: str | None = None) -> Agg:
+    """Rows, or rows where the expression is not null."""
+    return Agg("count", expression)
+
+
+def sum(expression: str) -> Agg:  # noqa: A001 - rr.sum reads as SQL's
+    """The sum; null when there is no value."""
+    return Agg("sum", expression)
+
+
+def avg(expression: str) -> Agg:
+    """The average; null when there is no value."""
+    return Agg("avg", expression)
+
+
+def min(expression: str) -> Agg:  # noqa: A001
+    """The smallest value."""
+    return Agg("min", expression)
+
+
+def max(expression: str) -> Agg:  # noqa: A001
+    """The largest value."""
+    return Agg("max", expression)
+
+
+def first(expression: str) -> Agg:
+    """The first value that is not null, by event time."""
+    return Agg("first", expression)
+
+
+def last(expression: str) -> Agg:
+    """The last value that is not null, by event time."""
+    return Agg("last", expression)
+
+
+def collect(expression: str) -> Agg:
+    """All values that are not null, as a list in order of event time."""
+    return Agg("collect", expression)
+
+
+def aggregation(name: str, agg: Agg, schema: Schema, at: Location) -> Aggregation:
+    if not isinstance(agg, Agg):
+        raise ProgramError(
+            f"{name!r} is not an aggregate", where=at, got=repr(agg), hint="e.g. rr.count(), rr.sum('x')"
+        )
+    if agg.expression is None:
+        return Aggregation(name, agg.kind, None, KINDS[agg.kind].type("BIGINT"))
+    text = schema.expression(agg.expression)
+    argument = sql.type_of(text, schema, at)
+    if agg.kind in ("sum", "avg") and not re.match(r"\w*INT|DOUBLE|FLOAT|DECIMAL|BOOLEAN", argument):
+        raise ProgramError(
+            f"{agg.kind} needs a number", where=at, got=f"{agg.expression} is {argument}"
+        )
+    return Aggregation(name, agg.kind, text, KINDS[agg.kind].type(argument))

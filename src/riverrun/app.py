@@ -1,0 +1,88 @@
+"""The application: a name, its sources and its outputs."""
+
+from __future__ import annotations
+
+import re
+
+from riverrun.errors import ProgramError, caller
+from riverrun.event_time import Duration, Pace, microseconds
+from riverrun.plan.compile import compile_program
+from riverrun.plan.nodes import Output, Screen, Source, Topic
+from riverrun.plan.program import Program
+from riverrun.schema import METADATA, parse
+from riverrun.stream import Stream
+
+PAGES = 32
+
+
+class App:
+    """A program under construction. State, topics and checkpoints carry its name."""
+
+    def __init__(self, name: str, *, pages: int = PAGES) -> None:
+        self.at = caller()
+        if not re.fullmatch(r"[A-Za-z][\w.-]*", name):
+            raise ProgramError(
+                "an application's name starts with a letter and has letters, digits, _ . and -",
+                where=self.at,
+                got=repr(name),
+            )
+        if not 1 <= pages <= 4096:
+            raise ProgramError("pages is a number from 1 to 4096", where=self.at, got=pages)
+        self.name, self.pages = name, pages
+        self.outputs: list[Output] = []
+
+    def stream(
+        self,
+        topic: str,
+        *,
+        schema: str,
+        key: str | None = None,
+        time: str = "_timestamp",
+        lateness: Duration = "0 seconds",
+        idle: Duration = "10 seconds",
+        start: str = "earliest",
+    ) -> Stream:
+        """Read a topic of JSON records.
+
+        `time` names the column that tells when an event happened (the record's timestamp if none);
+        `lateness` is how far out of order events may come, `idle` the silence after which a
+        partition no longer holds time back, `start` where a new application begins: "earliest",
+        "latest" or a time.
+        """
+        at = caller()
+        columns = parse(schema, at)
+        for name in (key, time):
+            if name is not None and name not in dict(METADATA):
+                columns.require(name, at)
+        if time != "_timestamp" and not columns.type_of(time).startswith("TIMESTAMP"):
+            raise ProgramError(
+                f"the time column {time!r} is {columns.type_of(time)}, not a timestamp",
+                where=at,
+                hint="declare it as timestamp (ISO 8601 text), timestamp_s or timestamp_ms (a number)",
+            )
+        pace = Pace(microseconds(lateness, at), microseconds(idle, at))
+        node = Source(topic, columns.with_metadata, key, time, pace, start, at)
+        return Stream(self, node)
+
+    def add(self, output: Output) -> None:
+        self.outputs.append(output)
+
+    def program(self) -> Program:
+        """The program, compiled; an error here names the line at fault."""
+        if not self.outputs:
+            raise ProgramError(
+                f"the application {self.name!r} has no output",
+                where=self.at,
+                hint="end a stream or table with .to(…)",
+            )
+        return compile_program(self.name, self.pages, tuple(self.outputs))
+
+
+def topic(name: str, *, partitions: int | None = None) -> Topic:
+    """A Kafka topic to write to, created with this many partitions when it is missing."""
+    return Topic(name, partitions)
+
+
+def screen() -> Screen:
+    """The terminal of `riverrun run`."""
+    return Screen()

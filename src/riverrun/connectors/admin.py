@@ -1,0 +1,208 @@
+"""Kafka's admin calls: topics listed, created, deleted; a broker that is away is one clear error.
+
+`client` is a mapping of librdkafka settings, as `riverrun.embedded.kafka.client` returns it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no __all__
+    AdminClient,
+    ClusterMetadata,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+    TopicMetadata,
+)
+
+from riverrun.errors import BrokerError, ConfigError, TopicError
+
+PATIENCE = timedelta(seconds=5)
+T = TypeVar("T")
+
+# librdkafka writes each failed connection to the terminal; ours is the one clear error.
+quiet = logging.getLogger("riverrun.librdkafka")
+quiet.addHandler(logging.NullHandler())
+quiet.propagate = False
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition's first offset, and the one after its last."""
+
+    number: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic. `config` holds only what was set for it."""
+
+    name: str
+    partitions: tuple[Partition, ...]
+    config: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def records(self) -> int:
+        """By offsets: compaction and transactions leave gaps, so it is an upper bound."""
+        return sum(partition.end - partition.start for partition in self.partitions)
+
+
+def connect(client: Mapping[str, str], *, patience: timedelta = PATIENCE) -> AdminClient:
+    """An admin client of brokers that answer."""
+    return _connect(client, patience)[0]
+
+
+def cluster_id(client: Mapping[str, str]) -> str | None:
+    """Which cluster answers."""
+    return _connect(client, PATIENCE)[1].cluster_id
+
+
+def topics(client: Mapping[str, str], *, internal: bool = False) -> list[Topic]:
+    """All topics, by name; those of Kafka itself only when asked for."""
+    admin, cluster = _connect(client, PATIENCE)
+    found = [t for name, t in sorted(cluster.topics.items()) if internal or name[:2] != "__"]
+    return _described(admin, found)
+
+
+def describe(client: Mapping[str, str], name: str) -> Topic:
+    admin, cluster = _connect(client, PATIENCE)
+    return _described(admin, [_existing(cluster, name)])[0]
+
+
+def create_topic(
+    client: Mapping[str, str],
+    name: str,
+    *,
+    partitions: int = 1,
+    config: Mapping[str, str] | None = None,
+) -> None:
+    """Create a topic, and return once every client can see it."""
+    admin = connect(client)
+    new = NewTopic(name, num_partitions=partitions, config=dict(config or {}))
+    _result(admin.create_topics([new], request_timeout=_seconds())[name], name)
+    _wait(admin, lambda cluster: _led(cluster, name), f"topic {name!r} does not become visible")
+
+
+def delete_topic(client: Mapping[str, str], name: str) -> None:
+    """Delete a topic, and return once it is gone."""
+    admin = connect(client)
+    _result(admin.delete_topics([name], request_timeout=_seconds())[name], name)
+    _wait(admin, lambda cluster: name not in cluster.topics, f"topic {name!r} does not go away")
+
+
+def _connect(client: Mapping[str, str], patience: timedelta) -> tuple[AdminClient, ClusterMetadata]:
+    causes: list[str] = []
+    settings: dict[str, Any] = {**client, "error_cb": lambda error: causes.append(error.str())}
+    try:
+        admin = AdminClient(settings, logger=quiet)
+    except KafkaException as error:
+        raise ConfigError(
+            "librdkafka refuses a setting", where="[kafka] in the settings", got=error.args[0].str()
+        ) from error
+    try:
+        return admin, admin.list_topics(timeout=patience.total_seconds())
+    except KafkaException as error:
+        admin.poll(0)  # hears the causes
+        raise BrokerError(
+            "no Kafka broker answers",
+            where=client.get("bootstrap.servers"),
+            got=next(iter(causes), None) or error.args[0].str(),
+            hint="is it running, and is --brokers right? `riverrun up` starts a local one",
+        ) from error
+
+
+def _described(admin: AdminClient, found: Sequence[TopicMetadata]) -> list[Topic]:
+    places = [TopicPartition(str(t.topic), p) for t in found for p in sorted(t.partitions)]
+    names = list(dict.fromkeys(place.topic for place in places))
+    starts = _offsets(admin, places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+    ends = _offsets(admin, places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+    configs = _configs(admin, names)
+    by_topic: dict[str, list[Partition]] = {name: [] for name in names}
+    for place in places:
+        at = (place.topic, place.partition)
+        by_topic[place.topic].append(Partition(place.partition, starts[at], ends[at]))
+    return [Topic(name, tuple(by_topic[name]), configs[name]) for name in names]
+
+
+def _offsets(
+    admin: AdminClient, places: list[TopicPartition], spec: OffsetSpec
+) -> dict[tuple[str, int], int]:
+    if not places:
+        return {}
+    answers = admin.list_offsets({place: spec for place in places}, request_timeout=_seconds())
+    return {(p.topic, p.partition): _result(f, p.topic).offset for p, f in answers.items()}
+
+
+def _configs(admin: AdminClient, names: list[str]) -> dict[str, dict[str, str]]:
+    if not names:
+        return {}
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    answers = admin.describe_configs(resources, request_timeout=_seconds())
+    return {
+        resource.name: {
+            entry.name: entry.value
+            for entry in _result(answer, resource.name).values()
+            if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        }
+        for resource, answer in answers.items()
+    }
+
+
+def _existing(cluster: ClusterMetadata, name: str) -> TopicMetadata:
+    if name not in cluster.topics:
+        raise _missing(name)
+    return cluster.topics[name]
+
+
+def _led(cluster: ClusterMetadata, name: str) -> bool:
+    """Whether every partition of the topic has a leader, so that it can be written and read."""
+    topic = cluster.topics.get(name)
+    return bool(topic and topic.partitions) and all(
+        partition.leader >= 0 for partition in cluster.topics[name].partitions.values()
+    )
+
+
+def _wait(admin: AdminClient, until: Callable[[ClusterMetadata], bool], otherwise: str) -> None:
+    give_up_at = time.monotonic() + _seconds()
+    while not until(admin.list_topics(timeout=_seconds())):
+        if time.monotonic() > give_up_at:
+            raise BrokerError(otherwise, got=f"waited {PATIENCE}")
+        time.sleep(0.02)
+
+
+def _result(future: Future[T], topic: str) -> T:
+    try:
+        return future.result()
+    except KafkaException as error:
+        raise _refused(error.args[0], topic) from error
+
+
+def _refused(error: KafkaError, topic: str) -> BrokerError | TopicError:
+    if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        return _missing(topic)
+    if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+        return TopicError(f"topic {topic!r} exists already", hint="`riverrun topics` lists them")
+    return BrokerError("Kafka refuses", where=f"topic {topic!r}", got=error.str() or error.name())
+
+
+def _missing(topic: str) -> TopicError:
+    return TopicError(
+        f"there is no topic {topic!r}",
+        hint=f"`riverrun topics` lists them; `riverrun topics create {topic}` makes it",
+    )
+
+
+def _seconds() -> float:
+    return PATIENCE.total_seconds()

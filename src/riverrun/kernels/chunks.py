@@ -1,0 +1,59 @@
+"""Packed rows: columnar frames as bytes, cut by the page that their key belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from io import BytesIO
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+import polars_hash as plh
+
+
+class Chunk(NamedTuple):
+    """What travels: rows of one edge for one page, in an order that does not depend on arrival."""
+
+    page: int
+    edge: str
+    seq: int
+    data: bytes
+
+
+def pack(frame: pl.DataFrame) -> bytes:
+    buffer = BytesIO()
+    frame.write_ipc_stream(buffer)
+    return buffer.getvalue()
+
+
+def unpack(data: bytes) -> pl.DataFrame:
+    return pl.read_ipc_stream(data)
+
+
+def unpack_all(chunks: list[Chunk]) -> pl.DataFrame:
+    """The rows of all chunks in canonical order."""
+    ordered = sorted(chunks, key=lambda chunk: (chunk.seq, chunk.page))
+    return pl.concat([unpack(chunk.data) for chunk in ordered])
+
+
+def with_hash(frame: pl.DataFrame, keys: tuple[str, ...]) -> pl.DataFrame:
+    """Adds `__hash`, the xxhash of the key's text: the same in every version and process."""
+    texts = [pl.col(key).cast(pl.String).fill_null("\x00") for key in keys]
+    joined = texts[0] if len(texts) == 1 else pl.concat_str(texts, separator="\x1f")
+    return (
+        frame.with_columns(joined.alias("__text"))
+        .with_columns(__hash=plh.col("__text").nchash.xxhash64())
+        .drop("__text")
+    )
+
+
+def by_page(frame: pl.DataFrame, pages: int) -> Iterator[tuple[int, pl.DataFrame]]:
+    """Cuts rows with a `__hash` into the pages they belong to, keeping their order."""
+    page = (frame["__hash"].to_numpy() % pages).astype(np.uint16)
+    order = np.argsort(page, kind="stable")
+    sizes = np.bincount(page, minlength=pages)
+    sorted_frame = frame[order]
+    start = 0
+    for number in np.flatnonzero(sizes).tolist():
+        yield number, sorted_frame.slice(start, int(sizes[number]))
+        start += int(sizes[number])

@@ -1,0 +1,240 @@
+"""Lots: what is read from a partition at once, decoded and evaluated in whole columns."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from riverrun.errors import InputError
+from riverrun.event_time import END
+from riverrun.kernels.chunks import Chunk, by_page, pack, with_hash
+from riverrun.kernels.sql import Evaluator
+from riverrun.plan.program import DEAD, Branch, Program, SourceSpec
+from riverrun.schema import Column, first_line, literal, quoted
+
+TIMESTAMP_NUMBERS = {"TIMESTAMP_S": 1_000_000, "TIMESTAMP_MS": 1_000}
+
+
+@dataclass(frozen=True)
+class Lot:
+    """Raw records of one partition: __value, __key, __timestamp (ms), __offset, __headers if needed."""
+
+    topic: str
+    partition: int
+    start: int
+    records: pa.Table
+    garbled: dict[int, bytes] = field(default_factory=dict)
+    """Values that are not text, by offset; null among the records."""
+
+
+@dataclass
+class Reading:
+    """What came of a lot."""
+
+    chunks: list[Chunk]
+    high: int | None
+    """The highest event time."""
+    dead: int
+
+
+def position(source: int, partition: int, offset: int) -> int:
+    """One number that orders records by source, partition and offset."""
+    if source >= 1 << 7 or partition >= 1 << 16 or offset >= 1 << 40:
+        raise InputError(
+            "a position is out of range",
+            got=f"source {source}, partition {partition}, offset {offset}",
+        )
+    return source << 56 | partition << 40 | offset
+
+
+class LotReader:
+    """Turns lots of records into chunks for the first exchange, or for the outputs."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.evaluator = Evaluator()
+        self.decoders = {source.topic: decoder(source) for source in program.sources}
+
+    def read(self, lot: Lot, clocks: dict[str, int] | None) -> Reading:
+        """`clocks` says per step what may be late; None when it is not known."""
+        source = self.program.source(lot.topic)
+        decoded = self._decode(source, lot)
+        good, dead = _split(decoded)
+        reading = Reading([], _highest(good), len(dead))
+        seq = position(source.index, lot.partition, lot.start)
+        for branch in self.program.branches_of(source.edge):
+            rows, failed = self._evaluate(branch, good, clocks)
+            dead += failed
+            reading.chunks += self.packed(branch.target, rows, seq)
+        if dead:
+            letters = _dead_letters(lot, source, dead)
+            reading.dead = len(dead)
+            reading.chunks += self.packed(DEAD, letters, seq)
+        return reading
+
+    def _decode(self, source: SourceSpec, lot: Lot) -> pa.Table:
+        base = position(source.index, lot.partition, 0)
+        query = self.decoders[source.topic]
+        query = query.replace("/*base*/", str(base)).replace("/*partition*/", str(lot.partition))
+        return self.evaluator.run(query, lot=lot.records)
+
+    def _evaluate(
+        self, branch: Branch, rows: pa.Table, clocks: dict[str, int] | None
+    ) -> tuple[pa.Table, list[tuple[int, str, str]]]:
+        if branch.query is None:
+            return rows, []
+        step = branch.target.removeprefix("step:")
+        query = branch.at_clock(END if clocks is None else clocks.get(step, END))
+        return self.isolated(query, rows, branch.step)
+
+    def isolated(
+        self, query: str, rows: pa.Table, step: str
+    ) -> tuple[pa.Table, list[tuple[int, str, str]]]:
+        """Runs the query; rows that make it fail are found by halving, and set aside."""
+        try:
+            return self.evaluator.run(query, rows=rows), []
+        except duckdb.Error as error:
+            if rows.num_rows <= 1:
+                cause = first_line(error)
+                empty = self.evaluator.run(query, rows=rows.slice(0, 0))
+                return empty, [(place, step, cause) for place in rows["__pos"].to_pylist()]
+        middle = rows.num_rows // 2
+        halves = [self.isolated(query, part, step) for part in (rows[:middle], rows[middle:])]
+        return pa.concat_tables([table for table, _ in halves]), halves[0][1] + halves[1][1]
+
+    def packed(self, edge: str, rows: pa.Table, seq: int) -> Iterator[Chunk]:
+        if rows.num_rows == 0:
+            return
+        frame = pl.DataFrame(pl.from_arrow(rows))
+        step = self.program.step_at(edge)
+        if step is None:
+            # no key to follow: any page will do, as long as it is always the same
+            yield Chunk(seq % self.program.pages, edge, seq, pack(frame))
+            return
+        for page, part in by_page(with_hash(frame, step.keys), self.program.pages):
+            yield Chunk(page, edge, seq, pack(part))
+
+
+def decoder(source: SourceSpec) -> str:
+    """The query from raw records to columns, with event time, position and what is wrong."""
+    shape = {column.name: _json_type(column) for column in source.schema.columns}
+    columns = [f"{_decoded(column)} AS {quoted(column.name)}" for column in source.schema.columns]
+    at = "_timestamp" if source.time == "_timestamp" else quoted(source.time)
+    metadata = [f"{_metadata(name, source)} AS {name}" for name in sorted(source.metadata)]
+    moment = "make_timestamp(__timestamp * 1000)" if at == "_timestamp" else at
+    return (
+        f"SELECT * EXCLUDE (__value, __parsed, __offset, __timestamp), {moment} AS __at, "
+        f"/*base*/ + __offset AS __pos, 0::BIGINT AS __sub, {_cause(source)} AS __cause FROM ("
+        f"SELECT {', '.join([*columns, *metadata])}, __offset, __timestamp, __value, __parsed FROM ("
+        f"SELECT *, TRY(json_transform(__value, {literal(json.dumps(shape))})) AS __parsed FROM lot))"
+    )
+
+
+def _json_type(column: Column) -> str:
+    if column.type in TIMESTAMP_NUMBERS:
+        return "BIGINT"
+    return "VARCHAR" if column.type.startswith("TIMESTAMP") else column.type
+
+
+def _decoded(column: Column) -> str:
+    value = f"__parsed.{quoted(column.name)}"
+    if column.type in TIMESTAMP_NUMBERS:
+        return f"make_timestamp({value} * {TIMESTAMP_NUMBERS[column.type]})"
+    if column.type.startswith("TIMESTAMP"):
+        return f"(TRY_CAST({value} AS TIMESTAMPTZ) AT TIME ZONE 'UTC')"
+    return value
+
+
+def _metadata(name: str, source: SourceSpec) -> str:
+    return {
+        "_key": "decode(__key)",
+        "_headers": "__headers",
+        "_timestamp": "make_timestamp(__timestamp * 1000)",
+        "_topic": literal(source.topic),
+        "_partition": "/*partition*/::INTEGER",
+        "_offset": "__offset",
+    }[name]
+
+
+def _cause(source: SourceSpec) -> str:
+    """What is wrong with a record, or NULL. Only records with a missing field are looked at closely."""
+    missing = " OR ".join(f"{quoted(c.name)} IS NULL" for c in source.schema.columns)
+    checks = [
+        "WHEN __value IS NULL THEN 'the value is empty or not UTF-8 text'",
+        "WHEN __parsed IS NULL THEN 'the value is not JSON'",
+        "WHEN json_type(__value) <> 'OBJECT' THEN 'the value is not a JSON object'",
+    ]
+    for column in source.schema.columns:
+        path = literal(f'$."{column.name}"')
+        field = f"json_extract_string(__value, {path})"
+        checks.append(
+            f"WHEN {quoted(column.name)} IS NULL AND coalesce(json_type(__value, {path}), 'NULL') <> 'NULL' "
+            f"THEN {literal(column.name)} || ' is not a {column.type}: ' || left({field}, 100)"
+        )
+    if source.time != "_timestamp":
+        checks.append(f"WHEN {quoted(source.time)} IS NULL THEN {literal(f'no time: {source.time} is missing')}")
+    return f"CASE WHEN {missing} THEN CASE {' '.join(checks)} END END"
+
+
+def _split(decoded: pa.Table) -> tuple[pa.Table, list[tuple[int, str, str]]]:
+    """Good rows, and (position, step, cause) of the others."""
+    cause = decoded["__cause"]
+    rows = decoded.drop_columns(["__cause"])
+    if cause.null_count == len(cause):
+        return rows, []
+    bad = decoded.filter(pc.is_valid(cause))
+    places = zip(bad["__pos"].to_pylist(), bad["__cause"].to_pylist(), strict=True)
+    return rows.filter(pc.is_null(cause)), [(place, "decode", text) for place, text in places]
+
+
+def _highest(rows: pa.Table) -> int | None:
+    high = pc.max(rows["__at"]).cast(pa.int64()).as_py()
+    return None if high is None else int(high)
+
+
+def _dead_letters(lot: Lot, source: SourceSpec, dead: list[tuple[int, str, str]]) -> pa.Table:
+    base = position(source.index, lot.partition, 0)
+    first = {place: (step, cause) for place, step, cause in reversed(dead)}
+    offsets = [place - base for place in sorted(first)]
+    records = lot.records.filter(pc.is_in(lot.records["__offset"], pa.array(offsets, pa.int64())))
+    letters = []
+    for record in records.to_pylist():
+        step, cause = first[base + record["__offset"]]
+        letters.append(_letter(lot, record, step, cause) | {"__pos": base + record["__offset"]})
+    return pa.Table.from_pylist(letters, schema=_LETTER)
+
+
+_LETTER = pa.schema(
+    [
+        ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us")), ("step", pa.string()), ("cause", pa.string()),
+        ("key", pa.string()), ("value", pa.string()), ("value_base64", pa.string()),
+        ("__at", pa.timestamp("us")), ("__pos", pa.int64()), ("__sub", pa.int64()),
+    ]
+)  # fmt: skip
+
+
+def _letter(lot: Lot, record: dict[str, object], step: str, cause: str) -> dict[str, object]:
+    key = record["__key"]
+    garbled = lot.garbled.get(int(str(record["__offset"])))
+    return {
+        "topic": lot.topic,
+        "partition": lot.partition,
+        "offset": record["__offset"],
+        "timestamp": int(str(record["__timestamp"])) * 1000,
+        "step": step,
+        "cause": cause,
+        "key": key.decode(errors="replace") if isinstance(key, bytes) else None,
+        "value": record["__value"],
+        "value_base64": base64.b64encode(garbled).decode() if garbled else None,
+        "__at": int(str(record["__timestamp"])) * 1000,
+        "__sub": 0,
+    }
+

@@ -1,0 +1,158 @@
+"""DuckDB as the evaluator of expressions: checked when a program is built, run over whole lots."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from riverrun.errors import ProgramError
+from riverrun.schema import Schema, first_line, literal, quoted, schema_of
+
+
+CLOCK_WORDS = frozenset({"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"})
+
+
+class Evaluator:
+    """One DuckDB connection. Queries name their input relations as tables."""
+
+    def __init__(self) -> None:
+        self.connection = duckdb.connect()
+        self.connection.execute("SET threads=1; SET TimeZone='UTC'; SET preserve_insertion_order=true")
+
+    def run(self, query: str, **tables: pa.Table) -> pa.Table:
+        for name, table in tables.items():
+            self.connection.register(name, table)
+        try:
+            return self.connection.sql(query).to_arrow_table()
+        finally:
+            for name in tables:
+                self.connection.unregister(name)
+
+
+@cache
+def _functions() -> Mapping[str, str]:
+    """Function name to why it cannot stand in an expression ('' when it can)."""
+    rows = _checker().execute(
+        "SELECT function_name, function_type, stability FROM duckdb_functions()"
+    )
+    reasons: dict[str, str] = {}
+    for name, kind, stability in rows.fetchall():
+        if kind == "aggregate":
+            reasons.setdefault(name, "it aggregates; use .agg()")
+        elif stability in ("VOLATILE", "CONSISTENT_WITHIN_QUERY") and name != "error":
+            reasons[name] = "its result changes from run to run, so a replay would differ"
+    for name in ("list", "first", "last", "min", "max", "sum", "count"):
+        reasons[name] = "it aggregates; use .agg()"
+    return reasons
+
+
+@cache
+def _checker() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone='UTC'")
+    return connection
+
+
+def type_of(expression: str, schema: Schema, where: object) -> str:
+    """The expression's type over the columns, or an error that says what is wrong with it."""
+    _refuse_unstable(expression, where)
+    query = f"DESCRIBE SELECT ({expression}) AS result FROM checked"
+    checker = _checker()
+    checker.execute(f"CREATE OR REPLACE TEMP TABLE checked ({schema.ddl()})")
+    try:
+        rows = checker.execute(query).fetchall()
+    except duckdb.Error as error:
+        raise _explained(error, expression, schema, where) from error
+    found = str(rows[0][1])
+    if found.startswith("TUPLE"):
+        raise ProgramError(
+            "an expression gives more than one value", where=where, got=expression,
+            hint="give each expression as an argument of its own",
+        )
+    return found
+
+
+def _explained(
+    error: duckdb.Error, expression: str, schema: Schema, where: object
+) -> ProgramError:
+    message = first_line(error)
+    if 'Referenced column "' in message:
+        name = message.split('"')[1]
+        return ProgramError(
+            f"there is no column {name!r}",
+            where=where,
+            got=expression,
+            hint=schema.suggestion(name),
+        )
+    return ProgramError(
+        "an expression cannot be evaluated",
+        where=where,
+        got=f"{expression!r}: {message}",
+        hint=f"{schema.suggestion('')}; a column whose name is an SQL word needs double quotes",
+    )
+
+
+def _refuse_unstable(expression: str, where: object) -> None:
+    query = f"SELECT ({expression})"
+    try:
+        statements = _checker().extract_statements(query)
+    except duckdb.Error:
+        return  # a syntax error: DESCRIBE says where it is
+    if len(statements) != 1:
+        raise ProgramError("an expression is more than one statement", where=where, got=expression)
+    serialized = _checker().execute(f"SELECT json_serialize_sql({literal(query)})")
+    parsed = json.loads(serialized.fetchall()[0][0])
+    for node in _walk(parsed):
+        reason = _reason(node)
+        if reason:
+            raise ProgramError(
+                f"{_name(node)} cannot be used in an expression",
+                where=where,
+                got=expression,
+                hint=reason,
+            )
+
+
+def _name(node: dict[str, Any]) -> str:
+    if "column_names" in node:
+        return str(node["column_names"][-1])
+    return f"{node['function_name']}()" if "function_name" in node else "a subquery"
+
+
+def _reason(node: dict[str, Any]) -> str:
+    if node.get("class") == "SUBQUERY":
+        return "an expression sees one row; use a join or an aggregate step"
+    if node.get("class") == "WINDOW":
+        return "an expression sees one row; use .window(…).agg(…)"
+    if node.get("class") == "COLUMN_REF" and node["column_names"][-1].lower() in CLOCK_WORDS:
+        return "its result changes from run to run, so a replay would differ"
+    if node.get("class") == "FUNCTION" and not node.get("is_operator"):
+        return _functions().get(str(node["function_name"]).lower(), "")
+    return ""
+
+
+def _walk(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+        for item in value.values():
+            yield from _walk(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _walk(item)
+
+
+def schema_after(query: str, schema: Schema) -> Schema:
+    """The columns that `query` over the relation `checked` gives."""
+    checker = _checker()
+    checker.execute(f"CREATE OR REPLACE TEMP TABLE checked ({schema.ddl()})")
+    rows = checker.execute(f"DESCRIBE {query}").fetchall()
+    return schema_of([(row[0], row[1]) for row in rows])
+
+
+def columns_sql(names: Iterator[str] | tuple[str, ...]) -> str:
+    return ", ".join(quoted(name) for name in names)

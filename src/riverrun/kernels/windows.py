@@ -1,0 +1,141 @@
+"""The kernel of windowed aggregates: parts and a clock in; changes, late rows and new state out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from riverrun.event_time import BEGINNING, END
+from riverrun.kernels.state import SegmentList
+from riverrun.plan.program import Step
+
+
+@dataclass
+class Result:
+    changes: list[pl.DataFrame]
+    late: pl.DataFrame | None = None
+
+
+def advance(
+    step: Step, state: SegmentList, parts: pl.DataFrame | None, before: int, after: int
+) -> Result:
+    """Rows are judged by the clock as it stood `before` the batch; then windows fire `after` it."""
+    result = Result([])
+    touched = None
+    if parts is not None:
+        parts, result.late = _split_late(step, parts, before)
+        touched = _merge(step, state, parts, before, result)
+    result.changes += _fire(step, state, touched, before, after)
+    closed = _last_closed(step, after)
+    if touched is not None:
+        touched = touched.filter(pl.col("__window") > closed)
+    state.append(touched, closed)
+    return result
+
+
+def _last_closed(step: Step, clock: int) -> int:
+    """The latest window that is closed at this clock."""
+    return clock - step.size - step.updatable if step.size else BEGINNING
+
+
+def _split_late(
+    step: Step, parts: pl.DataFrame, clock: int
+) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+    if not step.size:
+        return parts, None
+    late = pl.col("__window") <= _last_closed(step, clock)
+    rows = parts.filter(late)
+    on_time = parts.drop("__row")
+    if not rows.height:
+        return on_time, None
+    return parts.filter(~late).drop("__row"), rows.select(pl.col("__row").struct.unnest())
+
+
+def _merge(
+    step: Step, state: SegmentList, parts: pl.DataFrame, before: int, result: Result
+) -> pl.DataFrame | None:
+    """Merges parts with state; rows whose window has been emitted before are corrected."""
+    if not parts.height:
+        return None
+    identity = ["__window", "__hash", *step.keys]
+    old = state.lookup(parts.select(identity).unique(maintain_order=True))
+    fresh = parts.with_columns(__revision=pl.lit(0, pl.Int64))
+    rows = fresh if old is None else pl.concat([old, fresh.select(old.columns)])
+    merged = rows.group_by(identity, maintain_order=True).agg(
+        *(expr for each in step.accumulators for expr in each.merge()), pl.col("__revision").max()
+    )
+    # groups keep the order of first appearance: the first rows are the ones that were in state
+    known = 0 if old is None else old.height
+    if old is not None:
+        merged = _corrected(step, old, merged, before, result)
+    new = merged.slice(known)
+    if step.emit != "changes":
+        new = new.filter(pl.col("__window") <= _last_emitted(step, before))
+    if new.height:
+        result.changes.append(_changes(step, new, 1))
+    return merged
+
+
+def _last_emitted(step: Step, clock: int) -> int:
+    """The latest window whose rows have been emitted at this clock."""
+    match step.emit:
+        case "changes":
+            return END
+        case "ready":
+            return clock - step.size
+        case "final":
+            return _last_closed(step, clock)
+
+
+def _corrected(
+    step: Step, old: pl.DataFrame, merged: pl.DataFrame, before: int, result: Result
+) -> pl.DataFrame:
+    """Emits the change of rows that were emitted already, and counts their revision up."""
+    current = merged.slice(0, old.height)
+    was, now = _results(step, old), _results(step, current)
+    differs = pl.Series([False]).new_from_index(0, old.height)
+    for name in was.columns:
+        differs = differs | was[name].ne_missing(now[name])
+    changed = differs & (old["__window"] <= _last_emitted(step, before))
+    bumped = current.with_columns(__revision=pl.col("__revision") + changed.cast(pl.Int64))
+    if changed.any():
+        result.changes.append(_changes(step, old.filter(changed), -1))
+        result.changes.append(_changes(step, bumped.filter(changed), 1))
+    return pl.concat([bumped, merged.slice(old.height)])
+
+
+def _fire(
+    step: Step, state: SegmentList, touched: pl.DataFrame | None, before: int, after: int
+) -> list[pl.DataFrame]:
+    """The rows of windows that become ready (or, for "final", close) between the two clocks."""
+    if step.emit == "changes" or after <= before:
+        return []
+    low, high = _last_emitted(step, before), _last_emitted(step, after)
+    parts = state.between(low, high)
+    if touched is not None:
+        now = touched.filter((pl.col("__window") > low) & (pl.col("__window") <= high))
+        parts += [now] if now.height else []
+    if not parts:
+        return []
+    aligned = [part.select(parts[0].columns) for part in parts]
+    return [_changes(step, state.newest(aligned), 1)]
+
+
+def _results(step: Step, rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.select(each.result() for each in step.accumulators)
+
+
+def _changes(step: Step, rows: pl.DataFrame, op: int) -> pl.DataFrame:
+    window = pl.col("__window")
+    bounds = [
+        window.cast(pl.Datetime("us")).alias("window_start"),
+        (window + step.size).cast(pl.Datetime("us")).alias("window_end"),
+    ]
+    return rows.select(
+        *(pl.col(key) for key in step.keys),
+        *(bounds if step.size else []),
+        *(each.result() for each in step.accumulators),
+        pl.lit(op, pl.Int8).alias("__op"),
+        pl.col("__revision"),
+    )

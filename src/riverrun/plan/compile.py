@@ -1,0 +1,274 @@
+"""From a plan to a program: every path from a source or a step to the next step or output is one query."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from riverrun.errors import ProgramError
+from riverrun.event_time import Pace
+from riverrun.kernels.aggregates import Accumulator
+from riverrun.plan.nodes import (
+    Aggregate,
+    Explode,
+    KeyBy,
+    Late,
+    Node,
+    Output,
+    Select,
+    Source,
+    SparkStep,
+    Topic,
+    Union,
+    Where,
+    WithColumns,
+    changes,
+    inputs_of,
+    key_of,
+)
+from riverrun.plan.program import (
+    CLOCK,
+    Branch,
+    OutputSpec,
+    Program,
+    SourceSpec,
+    SparkSpec,
+    Step,
+)
+from riverrun.schema import METADATA, parse, quoted
+
+FACT_COLUMNS = ("__at", "__pos", "__sub")
+CHANGE_COLUMNS = ("__op", "__revision")
+
+DEAD_SCHEMA = parse(
+    "topic string, partition int, offset bigint, timestamp timestamp, step string, cause string, "
+    "key string, value string, value_base64 string"
+)
+
+
+def compile_program(name: str, pages: int, outputs: tuple[Output, ...]) -> Program:
+    nodes = _all_nodes(outputs)
+    steps = [node for node in nodes if isinstance(node, Aggregate)]
+    sparks = [node for node in nodes if isinstance(node, SparkStep)]
+    _refuse_duplicates(steps, outputs)
+    every_output = (*outputs, *_late_outputs(name, steps, outputs))
+    branches = [
+        *(branch for step in steps for branch in _into_step(step)),
+        *(branch for step in sparks for branch in _into_spark(step)),
+        *(branch for output in every_output for branch in _into_output(output)),
+    ]
+    return Program(
+        name=name,
+        pages=pages,
+        sources=tuple(_source_spec(index, node, branches) for index, node in _sources(nodes)),
+        branches=tuple(branches),
+        steps=tuple(_step_spec(step) for step in steps),
+        outputs=(*(_output_spec(each) for each in every_output), _dead(name)),
+        spark_steps=tuple(SparkSpec(step.name, step.input.schema.visible) for step in sparks),
+    )
+
+
+def _all_nodes(outputs: tuple[Output, ...]) -> list[Node]:
+    found: dict[int, Node] = {}
+
+    def visit(node: Node) -> None:
+        if id(node) not in found:
+            for each in inputs_of(node):
+                visit(each)
+            found[id(node)] = node
+
+    for output in outputs:
+        visit(output.input)
+    return list(found.values())
+
+
+def _sources(nodes: list[Node]) -> list[tuple[int, Source]]:
+    sources: dict[str, Source] = {}
+    for node in nodes:
+        if isinstance(node, Source) and sources.setdefault(node.topic, node) is not node:
+            raise ProgramError(
+                f"the topic {node.topic!r} is read twice",
+                where=node.at,
+                got=f"first at {sources[node.topic].at}",
+                hint="declare it once and use the stream twice",
+            )
+    return list(enumerate(sources[topic] for topic in sorted(sources)))
+
+
+def _refuse_duplicates(steps: list[Aggregate], outputs: tuple[Output, ...]) -> None:
+    names: dict[str, object] = {}
+    for step in steps:
+        if step.name in names:
+            raise ProgramError(
+                f"two steps are called {step.name!r}",
+                where=step.at,
+                got=f"the other is at {names[step.name]}",
+                hint='give one a name: .group_by(…, name="…")',
+            )
+        names[step.name] = step.at
+    written: dict[str, object] = {"dead": "riverrun itself"}
+    for output in outputs:
+        if output.name in written:
+            raise ProgramError(
+                f"two outputs are called {output.name!r}",
+                where=output.at,
+                got=f"the other is at {written[output.name]}",
+                hint="write to another name, or union the streams first",
+            )
+        written[output.name] = output.at
+
+
+def _late_outputs(
+    app: str, steps: list[Aggregate], outputs: tuple[Output, ...]
+) -> Iterator[Output]:
+    """Late rows that the program does not use itself are kept in a topic."""
+    used = {id(n.input) for o in outputs for n in _all_nodes((o,)) if isinstance(n, Late)}
+    for step in steps:
+        if step.window.size and id(step) not in used:
+            late = Late(step, step.input.schema, step.at)
+            yield Output(late, Topic(f"{app}.{step.name}.late"), step.at, f"{step.name}.late")
+
+
+def _output_spec(output: Output) -> OutputSpec:
+    node = output.input
+    return OutputSpec(output.name, output.sink, node.schema.visible, key_of(node), changes(node))
+
+
+def _dead(app: str) -> OutputSpec:
+    return OutputSpec("dead", Topic(f"{app}.dead"), DEAD_SCHEMA, ("key",), table=False)
+
+
+def _source_spec(index: int, node: Source, branches: list[Branch]) -> SourceSpec:
+    text = " ".join([node.time, *(branch.query or "" for branch in branches)])
+    used = frozenset(name for name, _ in METADATA if re.search(rf"\b{name}\b", text))
+    return SourceSpec(
+        topic=node.topic,
+        index=index,
+        schema=node.schema.visible,
+        time=node.time,
+        key=node.key,
+        pace=node.pace,
+        start=node.start,
+        metadata=used,
+    )
+
+
+def _step_spec(step: Aggregate) -> Step:
+    return Step(
+        name=step.name,
+        keys=step.keys,
+        size=step.window.size,
+        updatable=step.window.updatable,
+        emit=step.window.emit,
+        accumulators=tuple(
+            Accumulator(a.name, a.kind, a.expression, a.type) for a in step.aggregations
+        ),
+        paces=_paces(step.input),
+        late_schema=step.input.schema.visible,
+    )
+
+
+def _paces(node: Node) -> dict[str, Pace]:
+    if isinstance(node, Source):
+        return {node.topic: node.pace}
+    found: dict[str, Pace] = {}
+    for each in inputs_of(node):
+        found.update(_paces(each))
+    return found
+
+
+def _into_output(output: Output) -> Iterator[Branch]:
+    columns = output.input.schema.visible.names
+    for origin, query in _paths(output.input):
+        hidden = CHANGE_COLUMNS if changes(output.input) else FACT_COLUMNS
+        final = f"SELECT {_list((*columns, *hidden))} FROM ({query})" if query else None
+        yield Branch(origin, final, f"out:{output.name}", str(output.at))
+
+
+def _into_spark(step: SparkStep) -> Iterator[Branch]:
+    columns = (*step.input.schema.visible.names, *FACT_COLUMNS)
+    for origin, query in _paths(step.input):
+        final = f"SELECT {_list(columns)} FROM ({query or 'rows'})"
+        yield Branch(origin, final, f"spark:{step.name}", str(step.at))
+
+
+def _into_step(step: Aggregate) -> Iterator[Branch]:
+    for origin, query in _paths(step.input):
+        source = f"({query})" if query else "rows"
+        yield Branch(origin, _combine(step, source), f"step:{step.name}", str(step.at))
+
+
+def _combine(step: Aggregate, source: str) -> str:
+    """Groups of a lot's rows as parts; rows that may be late stay single, with their columns."""
+    window = step.window
+    spec = _step_spec(step)
+    parts = [sql for accumulator in spec.accumulators for sql in accumulator.from_rows()]
+    if not window.size:
+        keys = _list(step.keys)
+        return f"SELECT 0::BIGINT AS __window, {keys}, {', '.join(parts)} FROM {source} GROUP BY {keys}"
+    start = f"epoch_us(__at) - (epoch_us(__at) % {window.size} + {window.size}) % {window.size}"
+    late = f"__window + {window.size + window.updatable} <= {CLOCK}"
+    row = ", ".join(
+        [f"{quoted(name)} := {quoted(name)}" for name in (*spec.late_schema.names, *FACT_COLUMNS)]
+    )
+    return (
+        f"SELECT __window, {_list(step.keys)}, {', '.join(parts)}, "
+        f"any_value(struct_pack({row})) FILTER (__may_be_late) AS __row "
+        f"FROM (SELECT *, {late} AS __may_be_late FROM (SELECT *, {start} AS __window FROM {source})) "
+        f"GROUP BY __window, {_list(step.keys)}, "
+        "CASE WHEN __may_be_late THEN __pos END, CASE WHEN __may_be_late THEN __sub END"
+    )
+
+
+def _list(names: tuple[str, ...]) -> str:
+    return ", ".join(quoted(name) for name in names)
+
+
+def _paths(node: Node) -> Iterator[tuple[str, str | None]]:
+    """Every way from an origin's rows to this node, as (origin, query)."""
+    match node:
+        case Source():
+            yield f"source:{node.topic}", None
+        case Aggregate():
+            yield f"table:{node.name}", None
+        case Late():
+            yield f"late:{node.input.name}", None
+        case SparkStep():
+            yield f"from_spark:{node.name}", None
+        case Union():
+            for index, each in enumerate(node.inputs):
+                for origin, query in _paths(each):
+                    yield origin, _member(node, index, query or "rows")
+        case KeyBy():
+            yield from _paths(node.input)
+        case _:
+            for origin, query in _paths(node.input):
+                yield origin, _stateless(node, f"({query})" if query else "rows")
+
+
+def _member(node: Union, index: int, query: str) -> str:
+    columns = _list(node.schema.visible.names)
+    source = query if query == "rows" else f"({query})"
+    sub = f"__sub * {len(node.inputs)} + {index} AS __sub"
+    return f"SELECT {columns}, __at, __pos, {sub} FROM {source}"
+
+
+def _stateless(node: Where | Select | WithColumns | Explode, source: str) -> str:
+    if isinstance(node, Where):
+        return f"SELECT * FROM {source} WHERE ({node.condition})"
+    if isinstance(node, Select):
+        columns = ", ".join(f"({sql}) AS {quoted(name)}" for name, sql in node.columns)
+        hidden = CHANGE_COLUMNS if changes(node) else FACT_COLUMNS
+        return f"SELECT {columns}, {_list(hidden)} FROM {source}"
+    if isinstance(node, WithColumns):
+        new = ", ".join(f"({sql}) AS {quoted(name)}" for name, sql in node.columns)
+        known = [name for name, _ in node.columns if name in node.input.schema]
+        kept = f"* EXCLUDE ({_list(tuple(known))})" if known else "*"
+        return f"SELECT {kept}, {new} FROM {source}"
+    others = _list(tuple(name for name in node.schema.names if name != node.column))
+    column = quoted(node.column)
+    # the place of an element within its list keeps rows of one record in order
+    return (
+        f"SELECT {others}{', ' if others else ''}unnest({column}) AS {column}, __at, __pos, "
+        f"__sub * 1048576 + unnest(range(len({column}))) AS __sub FROM {source}"
+    )

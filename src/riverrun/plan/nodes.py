@@ -1,0 +1,203 @@
+"""The nodes of a plan: frozen data, valid when built. The language in stream.py and table.py makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from riverrun.errors import Location
+from riverrun.event_time import Pace
+from riverrun.schema import Schema
+
+Emit = Literal["changes", "ready", "final"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A topic of JSON records, read as a stream."""
+
+    topic: str
+    schema: Schema
+    key: str | None
+    time: str
+    """The column that tells when an event happened, or `_timestamp`."""
+    pace: Pace
+    start: str
+    at: Location
+
+
+@dataclass(frozen=True)
+class Where:
+    input: Node
+    condition: str
+    schema: Schema
+    at: Location
+
+
+@dataclass(frozen=True)
+class Select:
+    """Columns computed from columns; the others are gone."""
+
+    input: Node
+    columns: tuple[tuple[str, str], ...]
+    schema: Schema
+    at: Location
+
+
+@dataclass(frozen=True)
+class WithColumns:
+    """Columns added or replaced; the others stay."""
+
+    input: Node
+    columns: tuple[tuple[str, str], ...]
+    schema: Schema
+    at: Location
+
+
+@dataclass(frozen=True)
+class Explode:
+    """One row per element of a list column."""
+
+    input: Node
+    column: str
+    schema: Schema
+    at: Location
+
+
+@dataclass(frozen=True)
+class Union:
+    inputs: tuple[Node, ...]
+    schema: Schema
+    at: Location
+
+
+@dataclass(frozen=True)
+class KeyBy:
+    """Sets the key that rows are written with."""
+
+    input: Node
+    columns: tuple[str, ...]
+    schema: Schema
+    at: Location
+
+
+@dataclass(frozen=True)
+class SparkStep:
+    """The open door: a function from DataFrame to DataFrame, row-wise."""
+
+    input: Node
+    function: Callable[[Any], Any]
+    schema: Schema
+    at: Location
+    name: str
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """One result column: what is computed, over which expression."""
+
+    name: str
+    kind: str
+    expression: str | None
+    type: str
+
+
+@dataclass(frozen=True)
+class Window:
+    """Tumbling windows of `size` microseconds; size 0 is the one window that never ends."""
+
+    size: int
+    updatable: int = 0
+    emit: Emit = "ready"
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """Rows grouped by key and window. Its output is a table; late rows leave by `Late`."""
+
+    input: Node
+    name: str
+    keys: tuple[str, ...]
+    window: Window
+    aggregations: tuple[Aggregation, ...]
+    schema: Schema
+    at: Location
+
+    @property
+    def table_key(self) -> tuple[str, ...]:
+        return (*self.keys, "window_start") if self.window.size else self.keys
+
+
+@dataclass(frozen=True)
+class Late:
+    """The rows that came after their window had closed, as they entered the step."""
+
+    input: Aggregate
+    schema: Schema
+    at: Location
+
+
+Node = Source | Where | Select | WithColumns | Explode | Union | KeyBy | SparkStep | Aggregate | Late
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A Kafka topic as a sink."""
+
+    name: str
+    partitions: int | None = None
+
+
+@dataclass(frozen=True)
+class Screen:
+    """The terminal as a sink."""
+
+    name: str = "screen"
+
+
+Sink = Topic | Screen
+
+
+@dataclass(frozen=True)
+class Output:
+    """A stream or table that leaves the program, under a name of its own."""
+
+    input: Node
+    sink: Sink
+    at: Location
+    label: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.label or self.sink.name
+
+
+def inputs_of(node: Node) -> tuple[Node, ...]:
+    if isinstance(node, Source):
+        return ()
+    return node.inputs if isinstance(node, Union) else (node.input,)
+
+
+def changes(node: Node) -> bool:
+    """Whether rows are changes of a table (`-` and `+`), not facts of a stream."""
+    if isinstance(node, Aggregate):
+        return True
+    if isinstance(node, Source | Late | Union | SparkStep):
+        return False
+    return changes(node.input)
+
+
+def key_of(node: Node) -> tuple[str, ...]:
+    """The columns of the key that rows of this node are written with."""
+    if isinstance(node, Source):
+        return (node.key,) if node.key else ()
+    if isinstance(node, Aggregate):
+        return node.table_key
+    if isinstance(node, KeyBy):
+        return node.columns
+    if isinstance(node, Late):
+        return key_of(node.input.input)
+    keys = {key_of(each) for each in inputs_of(node)}
+    key = keys.pop() if len(keys) == 1 else ()
+    return key if all(name in node.schema for name in key) else ()

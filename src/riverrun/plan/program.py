@@ -1,0 +1,138 @@
+"""What a plan is compiled to: plain data that readers, pages and writers run, in the driver and on Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from riverrun.event_time import END, Pace
+from riverrun.kernels.aggregates import Accumulator
+from riverrun.plan.nodes import Emit, Sink
+from riverrun.schema import Schema
+
+CLOCK = "/*clock*/"
+"""Stands in a query where the clock that may make rows late is filled in."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A query over the relation `rows` of an edge, and the edge that its result goes to."""
+
+    origin: str
+    query: str | None
+    """None passes rows on as they are."""
+    target: str
+    step: str
+    """The user's line, for dead letters."""
+
+    def at_clock(self, clock: int) -> str:
+        assert self.query is not None
+        return self.query.replace(CLOCK, str(clock))
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """A topic to read, and what becomes of its records before the first exchange."""
+
+    topic: str
+    index: int
+    schema: Schema
+    time: str
+    key: str | None
+    pace: Pace
+    start: str
+    metadata: frozenset[str]
+
+    @property
+    def edge(self) -> str:
+        return f"source:{self.topic}"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A windowed aggregate with its state."""
+
+    name: str
+    keys: tuple[str, ...]
+    size: int
+    updatable: int
+    emit: Emit
+    accumulators: tuple[Accumulator, ...]
+    paces: dict[str, Pace]
+    late_schema: Schema
+
+    @property
+    def input(self) -> str:
+        return f"step:{self.name}"
+
+    @property
+    def changes(self) -> str:
+        return f"table:{self.name}"
+
+    @property
+    def late(self) -> str:
+        return f"late:{self.name}"
+
+    @property
+    def parts(self) -> list[str]:
+        return [column for each in self.accumulators for column in each.columns]
+
+    def closes_at(self, window: int) -> int:
+        return window + self.size + self.updatable if self.size else END
+
+
+@dataclass(frozen=True)
+class OutputSpec:
+    """A named result: rows of a stream, or changes of a table."""
+
+    name: str
+    sink: Sink
+    schema: Schema
+    key: tuple[str, ...]
+    table: bool
+
+    @property
+    def edge(self) -> str:
+        return f"out:{self.name}"
+
+
+DEAD = "out:dead"
+
+
+@dataclass(frozen=True)
+class SparkSpec:
+    """A step handed to the user as a DataFrame."""
+
+    name: str
+    schema: Schema
+    """The columns that go in."""
+
+    @property
+    def input(self) -> str:
+        return f"spark:{self.name}"
+
+    @property
+    def output(self) -> str:
+        return f"from_spark:{self.name}"
+
+
+@dataclass(frozen=True)
+class Program:
+    name: str
+    pages: int
+    sources: tuple[SourceSpec, ...]
+    branches: tuple[Branch, ...]
+    steps: tuple[Step, ...]
+    outputs: tuple[OutputSpec, ...]
+    spark_steps: tuple[SparkSpec, ...] = field(default=())
+
+    def source(self, topic: str) -> SourceSpec:
+        return next(source for source in self.sources if source.topic == topic)
+
+    def step_at(self, edge: str) -> Step | None:
+        return next((step for step in self.steps if step.input == edge), None)
+
+    def output_at(self, edge: str) -> OutputSpec:
+        return next(output for output in self.outputs if output.edge == edge)
+
+    def branches_of(self, edge: str) -> tuple[Branch, ...]:
+        return tuple(branch for branch in self.branches if branch.origin == edge)

@@ -1,0 +1,320 @@
+"""Streams (facts) and tables (the latest row per key, as changes). One method, one node."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from riverrun.aggregate import Agg, Tumbling, aggregation
+from riverrun.errors import Location, ProgramError, caller
+from riverrun.event_time import Duration, duration_text, microseconds
+from riverrun.kernels import sql
+from riverrun.plan.nodes import (
+    Aggregate,
+    Emit,
+    Explode,
+    KeyBy,
+    Late,
+    Node,
+    Output,
+    Screen,
+    Select,
+    Sink,
+    Source,
+    SparkStep,
+    Topic,
+    Union,
+    Where,
+    Window,
+    WithColumns,
+    changes,
+    key_of,
+)
+from riverrun.schema import RESERVED, Column, Schema, parse, quoted
+
+class Registry(Protocol):
+    """What the language needs of an application: a place to note outputs."""
+
+    def add(self, output: Output) -> None: ...
+
+
+def named_expressions(
+    positional: tuple[str, ...], named: dict[str, str], schema: Schema
+) -> list[tuple[str, str]]:
+    """`("page", "ms / 1000 as seconds", slow="ms > 500")` as (name, expression) pairs."""
+    pairs = []
+    for text in positional:
+        alias = re.fullmatch(r'(.+)\s+as\s+"?(\w+)"?\s*', text, re.IGNORECASE | re.DOTALL)
+        pairs.append((alias[2], alias[1]) if alias else (text, text))
+    pairs += list(named.items())
+    return [(name, schema.expression(text)) for name, text in pairs]
+
+
+def checked_columns(
+    pairs: list[tuple[str, str]], schema: Schema, at: Location
+) -> tuple[Column, ...]:
+    names = [name for name, _ in pairs]
+    for name in names:
+        if not re.fullmatch(r"\w+", name) and name not in schema:
+            raise ProgramError(
+                "a computed column needs a name",
+                where=at,
+                got=name,
+                hint=f'write "{name} as NAME", or NAME="{name}"',
+            )
+        if name.startswith(RESERVED):
+            raise ProgramError(f"the column name {name!r} is reserved", where=at)
+        if names.count(name) > 1:
+            raise ProgramError(f"the column {name!r} is given twice", where=at)
+    return tuple(Column(name, sql.type_of(text, schema, at)) for name, text in pairs)
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What streams and tables share: rows with columns that can be filtered, computed and written."""
+
+    registry: Registry
+    node: Node
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.node.schema.visible.names
+
+    def _where(self, condition: str) -> Where:
+        at, schema = caller(), self.node.schema
+        condition = schema.expression(condition)
+        found = sql.type_of(condition, schema, at)
+        if found != "BOOLEAN":
+            raise ProgramError(
+                "a condition must be true or false", where=at, got=f"{condition}: {found}"
+            )
+        return Where(self.node, condition, schema, at)
+
+    def _select(self, positional: tuple[str, ...], named: dict[str, str]) -> Select:
+        at, schema = caller(), self.node.schema
+        pairs = named_expressions(positional, named, schema)
+        if not pairs:
+            raise ProgramError("select needs at least one column", where=at)
+        node = Select(self.node, tuple(pairs), Schema(checked_columns(pairs, schema, at)), at)
+        self._keep_table_key(node, dict(pairs))
+        return node
+
+    def _with_columns(self, named: dict[str, str]) -> WithColumns:
+        at, schema = caller(), self.node.schema
+        pairs = named_expressions((), named, schema)
+        if not pairs:
+            raise ProgramError("with_columns needs at least one column", where=at)
+        new = checked_columns(pairs, schema, at)
+        kept = tuple(column for column in schema.columns if column.name not in named)
+        node = WithColumns(self.node, tuple(pairs), Schema((*kept, *new)), at)
+        self._keep_table_key(node, {n: quoted(n) for n in schema.names} | dict(pairs))
+        return node
+
+    def _keep_table_key(self, node: Select | WithColumns, computed: dict[str, str]) -> None:
+        if not changes(self.node):
+            return
+        for name in key_of(self.node):
+            if computed.get(name) != quoted(name):
+                raise ProgramError(
+                    f"a table keeps its key columns as they are, {name!r} is one",
+                    where=node.at,
+                    hint=f"key: {', '.join(key_of(self.node))}",
+                )
+
+    def to(self, *sinks: str | Sink) -> None:
+        """Write to Kafka topics (by name) or other sinks. All outputs leave together."""
+        at = caller()
+        if not sinks:
+            raise ProgramError("to() needs a topic or a sink", where=at)
+        for sink in sinks:
+            target = Topic(sink) if isinstance(sink, str) else sink
+            if isinstance(target, Screen) and target.name == "screen":
+                target = Screen(_screen_name(self.node))
+            self.registry.add(Output(self.node, target, at))
+
+
+def _screen_name(node: Node) -> str:
+    while not isinstance(node, Aggregate | Source | SparkStep | Union):
+        node = node.input
+    origin = node.topic if isinstance(node, Source) else getattr(node, "name", "union")
+    return f"screen:{origin}"
+
+
+@dataclass(frozen=True)
+class Stream(Relation):
+    """Facts, append only."""
+
+    def where(self, condition: str) -> Stream:
+        """Keep the rows for which the SQL condition is true."""
+        return replace(self, node=self._where(condition))
+
+    def select(self, *columns: str, **named: str) -> Stream:
+        """Keep or compute columns: `select("page", "ms / 1000 as s", slow="ms > 500")`."""
+        return replace(self, node=self._select(columns, named))
+
+    def with_columns(self, **named: str) -> Stream:
+        """Add or replace columns: `with_columns(seconds="ms / 1000")`."""
+        return replace(self, node=self._with_columns(named))
+
+    def explode(self, column: str) -> Stream:
+        """One row per element of a list column."""
+        at, schema = caller(), self.node.schema.visible
+        schema.require(column, at)
+        found = schema.type_of(column)
+        if not found.endswith("[]"):
+            raise ProgramError(f"explode needs a list, {column!r} is {found}", where=at)
+        columns = tuple(
+            replace(c, type=found.removesuffix("[]")) if c.name == column else c
+            for c in schema.columns
+        )
+        return replace(self, node=Explode(self.node, column, Schema(columns), at))
+
+    def union(self, *others: Stream) -> Stream:
+        """Rows of all streams; they must have the same columns."""
+        at, mine = caller(), self.node.schema.visible
+        for other in others:
+            theirs = other.node.schema.visible
+            if {(c.name, c.type) for c in theirs.columns} != {(c.name, c.type) for c in mine.columns}:
+                raise ProgramError(
+                    "a union needs the same columns on both sides",
+                    where=at,
+                    got=f"{mine.ddl()} and {theirs.ddl()}",
+                    hint="bring them in line with select()",
+                )
+        return replace(self, node=Union((self.node, *(o.node for o in others)), mine, at))
+
+    def key_by(self, *columns: str) -> Stream:
+        """Set the key that rows are written with."""
+        at, schema = caller(), self.node.schema
+        for column in columns:
+            schema.require(column, at)
+        return replace(self, node=KeyBy(self.node, columns, schema, at))
+
+    def group_by(self, *columns: str, name: str | None = None) -> Grouped:
+        """Group rows by columns, for `.window(…).agg(…)` or `.agg(…)`. `name` names the step."""
+        at, schema = caller(), self.node.schema.visible
+        if not columns:
+            raise ProgramError("group_by needs at least one column", where=at)
+        for column in columns:
+            schema.require(column, at)
+        if name is not None and not re.fullmatch(r"[\w.-]+", name):
+            raise ProgramError("a step's name has letters, digits, _ . and -", where=at, got=name)
+        return Grouped(self, columns, name, Window(size=0, emit="changes"), at)
+
+    def spark(self, function: Callable[[Any], Any], *, schema: str) -> Stream:
+        """Hand rows to a function from Spark DataFrame to DataFrame; `schema` is what it returns.
+
+        The function works row by row (no aggregates, no joins) and keeps the columns that start
+        with two underscores.
+        """
+        at = caller()
+        name = getattr(function, "__name__", "function").strip("<>")
+        node = SparkStep(self.node, function, parse(schema, at), at, name)
+        return replace(self, node=node)
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """A stream with a group key, and perhaps a window: one `.agg(…)` away from a table."""
+
+    stream: Stream
+    columns: tuple[str, ...]
+    name: str | None
+    kind: Window
+    at: Location
+
+    def window(
+        self, window: Tumbling, *, updatable: Duration = "0 seconds", emit: Emit = "ready"
+    ) -> Grouped:
+        """Aggregate per window of event time.
+
+        emit="ready": once when the window is ready, then a correction for each straggler that
+        comes within `updatable`; "changes": at every batch; "final": once, when it closes.
+        """
+        at = caller()
+        if emit not in ("changes", "ready", "final"):
+            raise ProgramError(
+                "emit is one of changes, ready, final", where=at, got=repr(emit)
+            )
+        return replace(self, kind=Window(window.size, microseconds(updatable, at), emit))
+
+    def agg(self, **aggregates: Agg) -> Table:
+        """Compute aggregates: `agg(views=rr.count(), time=rr.avg("ms"))`."""
+        at, schema = caller(), self.stream.node.schema
+        if not aggregates:
+            raise ProgramError("agg needs at least one aggregate", where=at)
+        made = tuple(aggregation(n, a, schema, at) for n, a in aggregates.items())
+        columns = self._key_columns() + tuple(Column(a.name, a.type) for a in made)
+        _refuse_clash(columns, at)
+        node = Aggregate(
+            input=self.stream.node,
+            name=self.name or self._derived_name(),
+            keys=self.columns,
+            window=self.kind,
+            aggregations=made,
+            schema=Schema(columns),
+            at=at,
+        )
+        return Table(self.stream.registry, node)
+
+    def _key_columns(self) -> tuple[Column, ...]:
+        schema = self.stream.node.schema
+        keys = tuple(Column(name, schema.type_of(name)) for name in self.columns)
+        if not self.kind.size:
+            return keys
+        return (*keys, Column("window_start", "TIMESTAMP"), Column("window_end", "TIMESTAMP"))
+
+    def _derived_name(self) -> str:
+        name = f"{'_'.join(_topics(self.stream.node))}_by_{'_'.join(self.columns)}"
+        period = duration_text(self.kind.size).replace(" ", "_")
+        return f"{name}_per_{period}" if self.kind.size else name
+
+
+def _topics(node: Node) -> list[str]:
+    if isinstance(node, Source):
+        return [node.topic]
+    inputs: Iterable[Node] = node.inputs if isinstance(node, Union) else (node.input,)
+    return sorted({topic for each in inputs for topic in _topics(each)})
+
+
+def _refuse_clash(columns: tuple[Column, ...], at: Location) -> None:
+    names = [column.name for column in columns]
+    for name in names:
+        if names.count(name) > 1 or name.startswith(RESERVED):
+            raise ProgramError(
+                f"the name {name!r} is taken", where=at, hint="choose another name for the aggregate"
+            )
+
+
+@dataclass(frozen=True)
+class Table(Relation):
+    """Rows by key. A change takes the old row back (`-`) and puts the new one in its place (`+`)."""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return key_of(self.node)
+
+    def where(self, condition: str) -> Table:
+        """Keep the rows for which the SQL condition is true; one that stops being so is deleted."""
+        return replace(self, node=self._where(condition))
+
+    def select(self, *columns: str, **named: str) -> Table:
+        """Keep or compute columns; the key stays."""
+        return replace(self, node=self._select(columns, named))
+
+    def with_columns(self, **named: str) -> Table:
+        """Add or replace columns; the key stays."""
+        return replace(self, node=self._with_columns(named))
+
+    @property
+    def late(self) -> Stream:
+        """The rows that came after their window had closed, as they entered the step."""
+        if not isinstance(self.node, Aggregate) or not self.node.window.size:
+            raise ProgramError(
+                "only a windowed aggregate has late rows",
+                where=caller(),
+                hint="take .late from the table that .agg(…) returns",
+            )
+        return Stream(self.registry, Late(self.node, self.node.input.schema.visible, caller()))

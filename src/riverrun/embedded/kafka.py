@@ -88,21 +88,21 @@ def _up(files: Files, settings: Settings, port: int | None) -> Broker:
         _await(files, state)
         return _broker(files, state)
     _down(files)
-    state = _choose_ports(state, port)
-    jvm = kafka_jvm.find(settings)
-    files.write_settings(state)
+    chosen, jvm = _choose_ports(state, port), kafka_jvm.find(settings)
+    files.write_settings(chosen)
     kafka_jvm.prepare(files, jvm)
     try:
-        return _start(files, state, jvm)
+        return _start(files, chosen, jvm)
     except ServerError:
-        if ports.free(state.port):
+        if ports.free(chosen.port):
             raise
     # Another program has taken the port since it was found free.
-    return _start(files, _choose_ports(None, port), jvm)
+    chosen = _choose_ports(None, port)
+    files.write_settings(chosen)
+    return _start(files, chosen, jvm)
 
 
 def _start(files: Files, state: State, jvm: kafka_jvm.Jvm) -> Broker:
-    files.write_settings(state)
     draft = class_archive.draft_of(jvm.archive)
     files.log.unlink(missing_ok=True)
     pid = process.spawn(jvm.server(files, draft), output=files.console)

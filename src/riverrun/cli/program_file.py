@@ -1,0 +1,47 @@
+"""Loads a user's program: a file that makes one App."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+
+from riverrun.app import App
+from riverrun.errors import InputError, RiverrunError
+
+
+def load_app(path: Path) -> App:
+    """The App that the file makes: the variable `app`, or the only one there is."""
+    if not path.is_file():
+        raise InputError("there is no such program", got=str(path))
+    sys.path.insert(0, str(path.parent.absolute()))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except RiverrunError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"the program raised {type(error).__name__}", where=_line(error, path), got=str(error)
+        ) from error
+    apps = {id(v): v for v in vars(module).values() if isinstance(v, App)}
+    named = getattr(module, "app", None)
+    if isinstance(named, App):
+        return named
+    if len(apps) != 1:
+        raise InputError(
+            f"the program makes {len(apps)} apps, it must make one",
+            where=path,
+            hint='write `app = rr.App("name")` at the top level',
+        )
+    return next(iter(apps.values()))
+
+
+def _line(error: Exception, path: Path) -> str:
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == path]
+    number = frames[-1].lineno if frames else getattr(error, "lineno", None)
+    return f"{path}:{number}" if number else str(path)

@@ -1,0 +1,123 @@
+"""Topics from files of JSON lines: the input of `riverrun try` and of the test driver.
+
+A line is the value, or an envelope {"key", "value", "timestamp", "partition", "headers"}. An empty
+line ends a micro-batch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from riverrun.connectors.records import LOT, Columns
+from riverrun.errors import InputError
+from riverrun.event_time import partition_name, partition_of, topic_of
+from riverrun.kernels.lots import Lot
+
+ENVELOPE = {"key", "value", "timestamp", "partition", "headers"}
+
+
+@dataclass(frozen=True)
+class Record:
+    value: bytes | None
+    key: bytes | None = None
+    timestamp: int = 0
+    partition: int = 0
+    headers: tuple[tuple[str, str | None], ...] = ()
+
+
+@dataclass
+class MemoryTopics:
+    """Records by partition, with the offsets at which batches end."""
+
+    records: dict[str, list[Record]] = field(default_factory=dict)
+    cuts: list[dict[str, int]] = field(default_factory=list)
+
+    def append(self, topic: str, record: Record) -> None:
+        name = partition_name(topic, record.partition)
+        self.records.setdefault(name, []).append(record)
+
+    def cut(self) -> None:
+        """Ends a batch here."""
+        self.cuts.append({name: len(records) for name, records in self.records.items()})
+
+    def lots(self, name: str, start: int, end: int, headers: bool) -> Iterable[Lot]:
+        """The records of a partition from start to end, in lots cut at fixed offsets."""
+        while start < end:
+            stop = min(end, start - start % LOT + LOT)
+            columns = Columns(headers=[] if headers else None)
+            for offset in range(start, stop):
+                _append(columns, offset, self.records[name][offset])
+            yield columns.lot(topic_of(name), partition_of(name), start)
+            start = stop
+
+
+def _append(columns: Columns, offset: int, record: Record) -> None:
+    columns.offsets.append(offset)
+    columns.values.append(record.value)
+    columns.keys.append(record.key)
+    columns.timestamps.append(record.timestamp)
+    if columns.headers is not None:
+        columns.headers.append(list(record.headers))
+
+
+def parse_record(text: str) -> Record:
+    """A line of a file as a record; what is not JSON is kept as it is."""
+    try:
+        parsed = json.loads(text)
+    except json.JSONDecodeError:
+        return Record(text.encode())
+    if isinstance(parsed, dict) and "value" in parsed and set(parsed) <= ENVELOPE:
+        return _from_envelope(parsed)
+    return Record(text.encode())
+
+
+def _from_envelope(envelope: Mapping[str, Any]) -> Record:
+    return Record(
+        value=as_bytes(envelope["value"]),
+        key=as_bytes(envelope.get("key")),
+        timestamp=int(envelope.get("timestamp", 0)),
+        partition=int(envelope.get("partition", 0)),
+        headers=tuple((name, str(text)) for name, text in envelope.get("headers", {}).items()),
+    )
+
+
+def as_bytes(value: Any) -> bytes | None:
+    """Text stays as it is, null is a tombstone, everything else is written as JSON."""
+    if value is None or isinstance(value, bytes):
+        return value
+    return value.encode() if isinstance(value, str) else json.dumps(value).encode()
+
+
+def read_files(files: Mapping[str, Path]) -> MemoryTopics:
+    """Topics from their files; the n-th batch of each file is part of the n-th batch."""
+    batches = {topic: _batches(path) for topic, path in files.items()}
+    topics = MemoryTopics()
+    for number in range(max((len(each) for each in batches.values()), default=0)):
+        for topic, each in batches.items():
+            for record in each[number] if number < len(each) else ():
+                topics.append(topic, record)
+        topics.cut()
+    return topics
+
+
+def _batches(path: Path) -> list[list[Record]]:
+    try:
+        text = path.read_text(errors="surrogateescape")
+    except OSError as error:
+        raise InputError("an input file cannot be read", got=f"{path}: {error.strerror}") from error
+    batches: list[list[Record]] = [[]]
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            batches.append([])
+            continue
+        try:
+            batches[-1].append(parse_record(line))
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                "a line of the input cannot be read", where=f"{path}:{number}", got=str(error)
+            ) from error
+    return batches if batches[-1] else batches[:-1]

@@ -1,0 +1,73 @@
+"""Raw records as lots: columns of Arrow, whatever they were read from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from riverrun.kernels.lots import Lot
+
+LOT = 1 << 16
+"""Lots are cut at multiples of this offset, so that a range read again is cut the same."""
+
+HEADERS = pa.map_(pa.string(), pa.string())
+
+
+@dataclass
+class Columns:
+    """Records of one partition, as lists."""
+
+    offsets: list[int] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    keys: list[bytes | None] = field(default_factory=list)
+    timestamps: list[int] = field(default_factory=list)
+    headers: list[list[tuple[str, str | None]]] | None = None
+
+    def lot(self, topic: str, partition: int, start: int) -> Lot:
+        values, garbled = _as_text(self.values, self.offsets)
+        columns = {
+            "__value": values,
+            "__key": pa.array(self.keys, pa.binary()),
+            "__timestamp": pa.array(self.timestamps, pa.int64()),
+            "__offset": pa.array(self.offsets, pa.int64()),
+        }
+        if self.headers is not None:
+            columns["__headers"] = pa.array(self.headers, HEADERS)
+        return Lot(topic, partition, start, pa.table(columns), garbled)
+
+
+def _as_text(
+    values: Sequence[bytes | None], offsets: Sequence[int]
+) -> tuple[pa.Array, dict[int, bytes]]:
+    try:
+        texts = pa.array(values, pa.string())
+        texts.validate(full=True)
+        return texts, {}
+    except pa.ArrowInvalid:
+        garbled = {
+            offset: value
+            for offset, value in zip(offsets, values, strict=True)
+            if value is not None and not _readable(value)
+        }
+        clean = [v if o not in garbled else None for o, v in zip(offsets, values, strict=True)]
+        return pa.array(clean, pa.string()), garbled
+
+
+def _readable(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def unique_headers(
+    headers: Sequence[tuple[str, bytes | str | None]] | None,
+) -> list[tuple[str, str | None]]:
+    """The last value of each name, as text."""
+    found: dict[str, str | None] = {}
+    for name, value in headers or ():
+        found[name] = value.decode(errors="replace") if isinstance(value, bytes) else value
+    return list(found.items())

@@ -1,0 +1,190 @@
+"""Runs a program without a JVM: topics in memory, batches and clocks moved by hand.
+
+It runs the same readers, kernels and encoders as Spark does. It does not simulate Kafka's
+transactions, Spark's scheduling, or `.spark(…)` steps.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from riverrun.app import App
+from riverrun.connectors.files import MemoryTopics, Record, as_bytes
+from riverrun.delivery.encode import Line, lines, ordered
+from riverrun.delivery.outbox import Outbox, Status
+from riverrun.errors import ProgramError
+from riverrun.event_time import Duration, Punctuation, microseconds
+from riverrun.kernels.chunks import Chunk
+from riverrun.kernels.lots import LotReader
+from riverrun.kernels.pages import PUNCTUATION, PageKernel, encode_punctuation
+from riverrun.kernels.state import SegmentCache
+
+CACHE = 1 << 28
+
+
+@dataclass
+class MemoryStore:
+    """A page's segments in a dictionary."""
+
+    data: dict[str, bytes] = field(default_factory=dict)
+
+    def get(self, segment: str) -> bytes:
+        return self.data[segment]
+
+    def put(self, segment: str, data: bytes) -> None:
+        self.data[segment] = data
+
+    def remove(self, segment: str) -> None:
+        del self.data[segment]
+
+
+@dataclass
+class Checkpoint:
+    """What survives a crash: how far was read, the state of each page, and what was said of time."""
+
+    read: dict[str, int] = field(default_factory=dict)
+    heads: dict[int, bytes] = field(default_factory=dict)
+    stores: dict[int, MemoryStore] = field(default_factory=dict)
+    clocks: dict[str, int] | None = field(default_factory=dict)
+
+
+class Driver:
+    """A program at rest. Nothing happens between calls.
+
+    >>> driver = Driver(app)                      # doctest: +SKIP
+    >>> driver.send("views", {"page": "/a"})
+    >>> driver.batch()
+    """
+
+    def __init__(self, app: App) -> None:
+        self.program = app.program()
+        if self.program.spark_steps:
+            raise ProgramError(
+                "the driver cannot run .spark(…) steps",
+                hint="test the function with Spark, or run `riverrun try --engine spark`",
+            )
+        self.topics = MemoryTopics()
+        self.checkpoint = Checkpoint()
+        self.tick = 0
+        self.status = Status()
+        self.outputs: dict[str, list[Line]] = {each.name: [] for each in self.program.outputs}
+        self._start_worker()
+
+    def _start_worker(self) -> None:
+        self.reader = LotReader(self.program)
+        self.kernel = PageKernel(self.program, SegmentCache(CACHE), "driver")
+
+    def send(
+        self,
+        topic: str,
+        *values: Any,
+        key: str | None = None,
+        timestamp: int = 0,
+        partition: int = 0,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Adds records to a topic. A dictionary is written as JSON, text and bytes as they are."""
+        marks = tuple((headers or {}).items())
+        for value in values:
+            record = Record(as_bytes(value), as_bytes(key), timestamp, partition, marks)
+            self.topics.append(topic, record)
+
+    def batch(self, *, ended: bool = False) -> list[Line]:
+        """Reads all that was sent, and returns what comes out."""
+        ends = {name: len(records) for name, records in self.topics.records.items()}
+        return self.batch_up_to(ends, ended=ended)
+
+    def batch_up_to(self, ends: Mapping[str, int], *, ended: bool = False) -> list[Line]:
+        found, checkpoint, status = self._run(dict(ends), ended)
+        self.checkpoint = checkpoint
+        self.status.add(status)
+        for line in found:
+            self.outputs[line["output"]].append(line)
+        return found
+
+    def crash(self) -> None:
+        """Runs the next batch and dies before it is committed: nothing of it remains."""
+        self._run({name: len(records) for name, records in self.topics.records.items()}, False)
+        self.restart()
+
+    def restart(self) -> None:
+        """Starts anew from the checkpoint: caches are gone, and what may be late is not known."""
+        self._start_worker()
+        self.checkpoint = copy.deepcopy(self.checkpoint)
+        self.checkpoint.clocks = None
+
+    def pass_time(self, duration: Duration | timedelta) -> list[Line]:
+        """Moves the wall clock and runs a batch."""
+        self.tick += microseconds(duration)
+        return self.batch()
+
+    def end(self) -> list[Line]:
+        """The input has ended: every window closes."""
+        return self.batch(ended=True)
+
+    def table(self, output: str) -> list[dict[str, Any]]:
+        """The rows of a table as they stand, by key."""
+        rows: dict[str, dict[str, Any]] = {}
+        for line in self.outputs[output]:
+            if line["op"] == "+":
+                rows[str(line["key"])] = line["value"]
+            elif rows.get(str(line["key"])) == line["value"]:
+                del rows[str(line["key"])]
+        return [rows[key] for key in sorted(rows)]
+
+    def _run(self, ends: dict[str, int], ended: bool) -> tuple[list[Line], Checkpoint, Status]:
+        start = self.checkpoint
+        punctuation = Punctuation(tick=self.tick, ended=ended)
+        outbox = Outbox(self.program, self.reader.evaluator)
+        chunks: list[Chunk] = []
+        for name, end in sorted(ends.items()):
+            chunks += self._read(name, start.read.get(name, 0), end, punctuation, outbox.status)
+        checkpoint = Checkpoint(read={**start.read, **ends})
+        for page in range(self.program.pages):
+            self._visit(page, chunks, punctuation, checkpoint, outbox)
+        checkpoint.clocks = dict(outbox.status.clocks)
+        found = [
+            line
+            for output, rows in outbox.outputs()
+            for line in lines(output, rows, self.reader.evaluator)
+        ]
+        return ordered(found), checkpoint, outbox.status
+
+    def _read(
+        self, name: str, start: int, end: int, punctuation: Punctuation, status: Status
+    ) -> list[Chunk]:
+        topics = {source.topic: source for source in self.program.sources}
+        source = topics.get(name.rpartition("/")[0])
+        if source is None:
+            return []
+        chunks: list[Chunk] = []
+        for lot in self.topics.lots(name, start, end, "_headers" in source.metadata):
+            reading = self.reader.read(lot, self.checkpoint.clocks)
+            chunks += reading.chunks
+            status.dead += reading.dead
+            status.events += lot.records.num_rows
+            if reading.high is not None:
+                punctuation.add(Punctuation(highs={name: reading.high}))
+        return chunks
+
+    def _visit(
+        self,
+        page: int,
+        chunks: list[Chunk],
+        punctuation: Punctuation,
+        checkpoint: Checkpoint,
+        outbox: Outbox,
+    ) -> None:
+        store = copy.deepcopy(self.checkpoint.stores.get(page, MemoryStore()))
+        head = self.checkpoint.heads.get(page)
+        mark = Chunk(page, PUNCTUATION, 0, encode_punctuation(punctuation))
+        ours = [chunk for chunk in chunks if chunk.page == page]
+        new_head, out = self.kernel.visit(page, head, store, [*ours, mark])
+        checkpoint.stores[page] = store
+        checkpoint.heads[page] = new_head or head or b""
+        for chunk in out:
+            outbox.add(chunk)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import stat
 import time
@@ -113,20 +114,20 @@ class _Lines:
 
     def watched(self, sender: Sender) -> Iterator[tuple[int, str]]:
         """The lines, under a progress bar that appears once the work turns out to be long."""
-        console = Console(stderr=True)
         columns = (BarColumn(), TextColumn("{task.fields[sent]:,} records"), TimeElapsedColumn())
-        progress = Progress(*columns, console=console, transient=True)
+        progress = Progress(*columns, console=Console(stderr=True), transient=True)
         task = progress.add_task("sending", total=self.size, sent=0)
-        shown_at = time.monotonic() + 1
+        show_at = time.monotonic() + 1 if progress.console.is_terminal else math.inf
         try:
             for numbered in self:
                 yield numbered
-                if time.monotonic() > shown_at and console.is_terminal:
+                if time.monotonic() > show_at:
                     progress.start()
                     progress.update(task, completed=self.consumed, sent=sender.sent)
-                    shown_at += 0.1
+                    show_at = time.monotonic() + 0.1
         finally:
-            progress.stop()
+            if progress.live.is_started:
+                progress.stop()
 
     def _decoded(self, line: bytes, number: int) -> str:
         try:

@@ -64,9 +64,9 @@ def connect(client: Mapping[str, str], *, patience: timedelta = PATIENCE) -> Adm
     return _connect(client, patience)[0]
 
 
-def cluster_id(client: Mapping[str, str]) -> str | None:
+def cluster_id(client: Mapping[str, str], *, patience: timedelta = PATIENCE) -> str | None:
     """Which cluster answers."""
-    return _connect(client, PATIENCE)[1].cluster_id
+    return _connect(client, patience)[1].cluster_id
 
 
 def topics(client: Mapping[str, str], *, internal: bool = False) -> list[Topic]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -24,6 +25,22 @@ class Columns:
     keys: list[bytes | None] = field(default_factory=list)
     timestamps: list[int] = field(default_factory=list)
     headers: list[list[tuple[str, str | None]]] | None = None
+
+    def cut(self, stop: int) -> tuple[Columns, Columns]:
+        """The records before an offset, and the others."""
+        place = bisect_left(self.offsets, stop)
+        if place == len(self.offsets):
+            return self, Columns(headers=None if self.headers is None else [])
+        return self._slice(0, place), self._slice(place, len(self.offsets))
+
+    def _slice(self, start: int, end: int) -> Columns:
+        return Columns(
+            self.offsets[start:end],
+            self.values[start:end],
+            self.keys[start:end],
+            self.timestamps[start:end],
+            None if self.headers is None else self.headers[start:end],
+        )
 
     def lot(self, topic: str, partition: int, start: int) -> Lot:
         values, garbled = _as_text(self.values, self.offsets)

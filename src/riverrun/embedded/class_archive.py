@@ -1,6 +1,7 @@
 """Class-data archives: what a JVM has loaded once, kept so that its next start takes half the time.
 
-Java writes one as it ends, under a draft name; it is kept once the process is gone.
+Java writes one as it ends, under a draft name; it is kept once the process is gone. From Java 25 on
+it is an ahead-of-time cache, since the runtime from PyPI lacks the base that the older kind needs.
 """
 
 from __future__ import annotations
@@ -12,13 +13,19 @@ from pathlib import Path
 
 from riverrun.embedded.java import Java
 
-QUIET = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr")
+AHEAD_OF_TIME = 25
+WRITE = {".jsa": "-XX:ArchiveClassesAtExit", ".aot": "-XX:AOTCacheOutput"}
+READ = {".jsa": "-XX:SharedArchiveFile", ".aot": "-XX:AOTCache"}
+QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
 
 def location(java: Java, class_path: Sequence[Path], cache: Path) -> Path:
     """Where the archive of this Java with these jars is, or will be."""
-    stamp = f"{java.home} {java.executable.stat().st_mtime_ns} {':'.join(map(str, class_path))}"
-    return cache / "classes" / f"{hashlib.sha256(stamp.encode()).hexdigest()[:16]}.jsa"
+    # The image of Java's own classes is another file after every upgrade, even under the same path.
+    image = (java.home / "lib" / "modules").stat().st_mtime_ns
+    stamp = f"{java.home} {image} {':'.join(map(str, class_path))}"
+    kind = "aot" if java.version >= AHEAD_OF_TIME else "jsa"
+    return cache / "classes" / f"{hashlib.sha256(stamp.encode()).hexdigest()[:16]}.{kind}"
 
 
 def draft_of(archive: Path) -> Path | None:
@@ -32,8 +39,8 @@ def draft_of(archive: Path) -> Path | None:
 def options(archive: Path, draft: Path | None = None) -> list[str]:
     """The Java options that use the archive, or write the draft of it."""
     if draft is not None:
-        return [*QUIET, f"-XX:ArchiveClassesAtExit={draft}"]
-    return [*QUIET, f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
+        return [*QUIET, f"{WRITE[archive.suffix]}={draft}"]
+    return [*QUIET, f"{READ[archive.suffix]}={archive}"] if archive.exists() else []
 
 
 def settle(draft: Path, *, whole: bool) -> None:

@@ -19,6 +19,7 @@ from riverrun.errors import BrokerError, PortError, ServerError
 
 PORT = 9092
 START = timedelta(minutes=2)
+ATTEMPT = timedelta(seconds=1)
 NO_BROKER = "run `riverrun up`, or set --brokers"
 
 
@@ -75,7 +76,7 @@ def up(settings: Settings, *, port: int | None = None) -> Broker:
 def down(settings: Settings) -> bool:
     """Stop the embedded broker; False when there was none. Its data stays."""
     files = _files(settings)
-    if not files.folder.exists():
+    if not files.folder.exists() and process.search(str(files.properties)) is None:
         return False
     with exclusive(files.folder / "lock"):
         return _down(files)
@@ -133,7 +134,8 @@ def _answers(files: Files, port: int) -> bool:
         return False
     with suppress(BrokerError):
         # By its id: another project's broker may have been quicker to take the port.
-        return admin.cluster_id({"bootstrap.servers": _address(port)}) == files.cluster
+        found = admin.cluster_id({"bootstrap.servers": _address(port)}, patience=ATTEMPT)
+        return found == files.cluster
     return False
 
 

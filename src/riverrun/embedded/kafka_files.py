@@ -36,6 +36,10 @@ log.cleaner.dedupe.buffer.size=8388608
 num.network.threads=2
 num.io.threads=4
 
+# After a kill -9 the node has to outwait its own old session before it serves again.
+broker.heartbeat.interval.ms=500
+broker.session.timeout.ms=3000
+
 # A misspelt topic is an error, as on a well-kept cluster; and replayed records with timestamps of
 # last year are not swept away by the default retention.
 auto.create.topics.enable=false

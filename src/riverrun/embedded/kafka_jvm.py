@@ -67,8 +67,7 @@ def _records(data: Path) -> Iterator[Path]:
 
 
 def _format(files: Files, jvm: Jvm) -> None:
-    cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    tool = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(files.properties)]
+    tool = ["kafka.tools.StorageTool", "format", "-t", _new_id(), "-c", str(files.properties)]
     command = jvm.command(class_archive.options(jvm.archive), tool)
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
@@ -78,3 +77,10 @@ def _format(files: Files, jvm: Jvm) -> None:
             where=files.data,
             got=(answer.stderr + answer.stdout).strip()[-1500:],
         )
+
+
+def _new_id() -> str:
+    """A cluster's id as Kafka writes it: a random UUID in base 64."""
+    first, *rest = uuid.uuid4().bytes
+    # The top bit is cleared: an id that began with a dash would be taken for an option.
+    return urlsafe_b64encode(bytes([first & 0x7F, *rest])).decode().rstrip("=")

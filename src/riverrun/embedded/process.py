@@ -52,7 +52,7 @@ def search(mark: str) -> psutil.Process | None:
     return next((p for pid in psutil.pids() if (p := marked(pid, mark))), None)
 
 
-def stop(process: psutil.Process, *, patience: timedelta = timedelta(seconds=30)) -> bool:
+def stop(process: psutil.Process, *, patience: timedelta = timedelta(minutes=1)) -> bool:
     """Ask a process to end; end it when it does not, and return False."""
     with suppress(psutil.NoSuchProcess):
         process.terminate()

@@ -1,0 +1,212 @@
+"""Kafka as a source: what there is to read, and ranges of it in lots."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+from riverrun.connectors.admin import quiet
+from riverrun.connectors.records import LOT, Columns, unique_headers
+from riverrun.errors import BrokerError, TopicError
+from riverrun.event_time import partition_name, partition_of, topic_of
+from riverrun.kernels.lots import Lot
+
+PATIENCE = 30.0
+"""Seconds without an answer after which the broker counts as gone."""
+
+AT_ONCE = 20_000
+
+CONSUMER = {
+    "group.id": "riverrun",
+    "enable.auto.commit": "false",
+    "isolation.level": "read_committed",
+    "enable.partition.eof": "true",
+    "auto.offset.reset": "error",
+    "fetch.message.max.bytes": str(4 << 20),
+    "queued.max.messages.kbytes": str(16 << 10),
+    "fetch.wait.max.ms": "20",
+}
+
+
+@dataclass(frozen=True)
+class TopicFacts:
+    id: str
+    partitions: int
+
+
+class KafkaTopics:
+    """What the driver asks of a cluster: topics, their identity, and offsets."""
+
+    def __init__(self, client: Mapping[str, str]) -> None:
+        self.brokers = client["bootstrap.servers"]
+        self.admin = AdminClient({**client}, logger=quiet)
+
+    def facts(self, topics: list[str]) -> dict[str, TopicFacts]:
+        futures = self.admin.describe_topics(TopicCollection(topics), request_timeout=10)
+        return {topic: self._fact(topic, future) for topic, future in futures.items()}
+
+    def _fact(self, topic: str, future: Any) -> TopicFacts:
+        try:
+            found = future.result()
+        except KafkaException as error:
+            raise self._translated(error, topic) from error
+        return TopicFacts(str(found.topic_id), len(found.partitions))
+
+    def _translated(self, error: KafkaException, topic: str) -> Exception:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return TopicError(
+                f"there is no topic {topic!r}",
+                got=f"brokers {self.brokers}",
+                hint=f"create it: riverrun topics create {topic} --partitions 4",
+            )
+        return unreachable(self.brokers, error)
+
+    def ends(self, names: list[str]) -> dict[str, int]:
+        """The last stable offset of each partition: what is committed and can be read."""
+        return self._offsets(dict.fromkeys(names, OffsetSpec.latest()))
+
+    def starts(self, names: list[str]) -> dict[str, int]:
+        return self._offsets(dict.fromkeys(names, OffsetSpec.earliest()))
+
+    def at_time(self, names: list[str], milliseconds: int) -> dict[str, int]:
+        """The first offsets at or after a time; the end where there are none."""
+        found = self._offsets(dict.fromkeys(names, OffsetSpec.for_timestamp(milliseconds)))
+        missing = [name for name, offset in found.items() if offset < 0]
+        return found | (self.ends(missing) if missing else {})
+
+    def _offsets(self, specs: Mapping[str, OffsetSpec]) -> dict[str, int]:
+        asked = {TopicPartition(topic_of(n), partition_of(n)): spec for n, spec in specs.items()}
+        try:
+            futures = self.admin.list_offsets(
+                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=10
+            )
+            return {
+                partition_name(part.topic, part.partition): future.result().offset
+                for part, future in futures.items()
+            }
+        except KafkaException as error:
+            raise self._translated(error, topic_of(next(iter(specs)))) from error
+
+
+def unreachable(brokers: str, error: object) -> BrokerError:
+    return BrokerError(
+        "Kafka does not answer", got=f"{brokers}: {error}", hint="is it running? see `riverrun status`"
+    )
+
+
+@dataclass
+class Range:
+    """Records of a partition to read, and those read so far that do not fill a lot."""
+
+    name: str
+    start: int
+    end: int
+    columns: Columns = field(default_factory=Columns)
+
+
+class KafkaRecords:
+    """A consumer that reads ranges of offsets. One lives as long as the worker process."""
+
+    def __init__(self, client: Mapping[str, str]) -> None:
+        self.brokers = client["bootstrap.servers"]
+        self.consumer = Consumer({**client, **CONSUMER}, logger=quiet)
+
+    def lots(self, ranges: list[tuple[str, int, int]], with_headers: frozenset[str]) -> Iterator[Lot]:
+        """The records of all ranges in lots cut at fixed offsets. `with_headers` names topics."""
+        open_ranges = {name: self._range(name, s, e, with_headers) for name, s, e in ranges}
+        self.consumer.assign(
+            [TopicPartition(topic_of(r.name), partition_of(r.name), r.start) for r in open_ranges.values()]
+        )
+        quiet_since = time.monotonic()
+        try:
+            while open_ranges:
+                messages = self.consumer.consume(AT_ONCE, 0.5)
+                if messages:
+                    quiet_since = time.monotonic()
+                elif time.monotonic() - quiet_since > PATIENCE:
+                    raise unreachable(self.brokers, f"no answer for {PATIENCE:.0f} s")
+                yield from self._take(messages, open_ranges)
+        finally:
+            self.consumer.unassign()
+
+    def _range(self, name: str, start: int, end: int, with_headers: frozenset[str]) -> Range:
+        headers: list[Any] | None = [] if topic_of(name) in with_headers else None
+        return Range(name, start, end, Columns(headers=headers))
+
+    def _take(self, messages: list[Message], open_ranges: dict[str, Range]) -> Iterator[Lot]:
+        for (topic, partition), group in groupby(messages, key=lambda m: (m.topic(), m.partition())):
+            current = open_ranges.get(partition_name(topic, partition))
+            if current is None:
+                continue
+            found = list(group)
+            position = _extend(current, found)
+            yield from _full_lots(current, position)
+            if position >= current.end:
+                del open_ranges[current.name]
+                self._stop_fetching(topic, partition, open_ranges)
+
+    def _stop_fetching(self, topic: str, partition: int, open_ranges: dict[str, Range]) -> None:
+        if open_ranges:
+            self.consumer.pause([TopicPartition(topic, partition)])
+
+
+def _extend(current: Range, messages: list[Message]) -> int:
+    """Adds messages to a range; returns the offset up to which it is now known."""
+    position = current.start
+    columns = current.columns
+    good = []
+    for message in messages:
+        error = message.error()
+        if error is None:
+            good.append(message)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            # nothing but control records can follow before the range's end
+            position = current.end
+        else:
+            raise _lost(current, error)
+    inside = [m for m in good if m.offset() < current.end] if good and good[-1].offset() >= current.end else good
+    columns.offsets += [m.offset() for m in inside]
+    columns.values += [m.value() for m in inside]
+    columns.keys += [m.key() for m in inside]
+    columns.timestamps += [m.timestamp()[1] for m in inside]
+    if columns.headers is not None:
+        columns.headers += [unique_headers(m.headers()) for m in inside]
+    return max(position, good[-1].offset() + 1 if good else position)
+
+
+def _full_lots(current: Range, position: int) -> Iterator[Lot]:
+    """Lots that lie wholly before `position`."""
+    topic, partition = topic_of(current.name), partition_of(current.name)
+    while current.start < current.end:
+        stop = min(current.end, current.start - current.start % LOT + LOT)
+        if position < stop:
+            return
+        lot, current.columns = current.columns.cut(stop)
+        if lot.offsets:
+            yield lot.lot(topic, partition, current.start)
+        current.start = stop
+
+
+def _lost(current: Range, error: KafkaError) -> Exception:
+    if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+        return TopicError(
+            "records that were still to be read are gone",
+            where=current.name,
+            got=f"offset {current.start}: {error.str()}",
+            hint='retention deleted them: start over with --fresh, or declare on_loss="skip"',
+        )
+    return BrokerError("Kafka reports an error", where=current.name, got=error.str())

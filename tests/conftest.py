@@ -1,0 +1,85 @@
+"""What tests share: one real broker for the whole session, and the command as users run it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+
+import pytest
+
+from riverrun import cli, config
+from riverrun.config import Settings
+from riverrun.embedded import kafka, ports
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Outcome]
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test sees the settings, the broker or the folder of the person who runs it."""
+    monkeypatch.setenv("RIVERRUN_HOME", str(tmp_path / "home"))
+    for name in ("RIVERRUN_BROKERS", "RIVERRUN_JAVA", "RIVERRUN_IVYSETTINGS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Iterator[Settings]:
+    """Settings with an empty home of their own; the jar cache is the user's. Its broker is stopped."""
+    own = config.load()
+    yield own
+    kafka.down(own)
+
+
+@pytest.fixture(scope="session")
+def broker_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """Settings of the session's embedded broker, which runs."""
+    home = tmp_path_factory.mktemp("broker")
+    own = config.load(start=home, environ={"RIVERRUN_HOME": str(home)})
+    kafka.up(own, port=ports.any_free())
+    try:
+        yield own
+    finally:
+        kafka.down(own)
+
+
+@pytest.fixture
+def broker(broker_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The client settings of the session's broker, which commands use in this test."""
+    monkeypatch.setenv("RIVERRUN_HOME", str(broker_settings.home))
+    return kafka.client(broker_settings)
+
+
+@pytest.fixture
+def riverrun(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Runs a command line: `riverrun("topics", "create", "a")`."""
+
+    def run(*arguments: str, stdin: str = "") -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["riverrun", *arguments])
+        monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(stdin.encode())))
+        capsys.readouterr()
+        code = _exit_code()
+        return Outcome(code, *capsys.readouterr())
+
+    return run
+
+
+def _exit_code() -> int:
+    try:
+        cli.main()
+    except SystemExit as ending:
+        return int(ending.code or 0)
+    return 0

@@ -1,0 +1,67 @@
+"""`riverrun up`, `status` and `down` as a person and as a program read them."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from riverrun.connectors import admin
+from riverrun.embedded import kafka, ports
+
+
+def test_up_status_and_down_tell_what_they_did(settings, riverrun):
+    port = str(ports.any_free())
+    assert riverrun("status").out == "Kafka is not running (`riverrun up` starts it)\n"
+    assert riverrun("up", "--port", port).out.startswith(f"Kafka runs on 127.0.0.1:{port} (")
+    assert riverrun("up").out == f"Kafka is already running on 127.0.0.1:{port}\n"
+    assert f"127.0.0.1:{port}" in riverrun("status").out
+    assert riverrun("down").out == "Kafka is stopped\n"
+    assert riverrun("down").out == "Kafka was not running\n"
+
+
+def test_programs_get_json(broker, broker_settings, riverrun):
+    running = kafka.status(broker_settings)
+    facts = {
+        "running": True,
+        "brokers": running.brokers,
+        "pid": running.pid,
+        "folder": str(running.folder),
+        "log": str(running.log),
+    }
+    assert json.loads(riverrun("status", "--json").out) == facts
+    assert json.loads(riverrun("up", "--json").out) == facts | {"started": False}
+
+
+def test_what_is_not_running_is_no_error_for_programs_either(riverrun):
+    status, down = riverrun("status", "--json"), riverrun("down", "--json")
+    assert (status.code, json.loads(status.out)) == (0, {"running": False})
+    assert (down.code, json.loads(down.out)) == (0, {"running": False, "stopped": False})
+
+
+@pytest.mark.parametrize(
+    "arguments", [["topics"], ["topics", "create", "a"], ["produce", "a"], ["tail", "a"]]
+)
+def test_a_command_that_needs_a_broker_says_so(arguments, riverrun):
+    outcome = riverrun(*arguments)
+    assert outcome.code == 2
+    assert outcome.err == (
+        "error: no broker is running [RR201]\n  hint: run `riverrun up`, or set --brokers\n"
+    )
+
+
+def test_brokers_that_do_not_answer_are_one_clear_error(riverrun, monkeypatch):
+    monkeypatch.setattr(admin, "PATIENCE", timedelta(seconds=1))
+    outcome = riverrun("topics", "--brokers", "127.0.0.1:1")
+    assert outcome.code == 2
+    assert outcome.err.startswith("error: no Kafka broker answers [RR201]\n  where: 127.0.0.1:1")
+    assert "Traceback" not in outcome.err
+
+
+@pytest.mark.parametrize("name", ["up", "down", "status", "topics", "produce", "tail"])
+def test_every_command_has_help_with_an_example(name, riverrun):
+    outcome = riverrun(name, "--help")
+    assert outcome.code == 0
+    assert f"\n  riverrun {name}" in outcome.out
+    assert "--json" in outcome.out

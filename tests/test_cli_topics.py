@@ -1,0 +1,84 @@
+"""`riverrun topics`: list, create, describe, delete."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("broker")
+
+
+def test_a_topic_is_created_listed_described_and_deleted(riverrun):
+    created = riverrun("topics", "create", "life", "--partitions", "2")
+    assert created.out == "created topic life with 2 partitions\n"
+    assert riverrun("topics").out.splitlines()[0].split() == [
+        *("topic", "partitions", "records", "settings")
+    ]
+    assert "life" in riverrun("topics", "list").out
+    assert riverrun("topics", "describe", "life").out.splitlines()[1].split() == ["0", "0", "0"]
+    assert riverrun("topics", "delete", "life", "--yes").out == "deleted topic life\n"
+    assert "life" not in riverrun("topics").out
+
+
+def test_a_compacted_topic_shows_its_settings(riverrun):
+    riverrun("topics", "create", "prices", "--compact", "--config", "segment.ms=60000")
+    described = json.loads(riverrun("topics", "describe", "prices", "--json").out)
+    assert described == {
+        "name": "prices",
+        "partitions": 1,
+        "records": 0,
+        "config": {"cleanup.policy": "compact", "segment.ms": "60000"},
+        "offsets": [{"number": 0, "start": 0, "end": 0}],
+    }
+
+
+def test_records_are_counted_over_all_partitions(riverrun):
+    riverrun("topics", "create", "counted", "--partitions", "3")
+    riverrun("produce", "counted", stdin='{"a": 1}\n' * 5)
+    listed = json.loads(riverrun("topics", "--json").out)
+    assert {topic["name"]: topic["records"] for topic in listed}["counted"] == 5
+
+
+def test_topics_of_kafka_itself_are_listed_only_on_request(riverrun):
+    riverrun("topics", "create", "read")
+    riverrun("tail", "read")
+    plain, internal = (
+        riverrun("topics", "--json"),
+        riverrun("topics", "list", "--internal", "--json"),
+    )
+    assert not any(topic["name"].startswith("__") for topic in json.loads(plain.out))
+    assert len(json.loads(internal.out)) >= len(json.loads(plain.out))
+
+
+@pytest.mark.parametrize("action", ["describe", "delete"])
+def test_a_missing_topic_is_one_clear_error(action, riverrun):
+    outcome = riverrun("topics", action, "nowhere")
+    assert outcome.code == 2
+    assert outcome.err.startswith("error: there is no topic 'nowhere' [RR202]\n  hint: ")
+
+
+def test_a_topic_that_exists_is_one_clear_error(riverrun):
+    riverrun("topics", "create", "twice")
+    outcome = riverrun("topics", "create", "twice")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("error: topic 'twice' exists already [RR202]")
+
+
+def test_what_kafka_refuses_is_said_in_its_words(riverrun):
+    outcome = riverrun("topics", "create", "odd", "--config", "colour=blue")
+    assert outcome.code == 2
+    assert "got: Unknown topic config name: colour" in outcome.err
+
+
+def test_a_setting_without_a_value_is_one_clear_error(riverrun):
+    outcome = riverrun("topics", "create", "odd", "--config", "colour")
+    assert outcome.code == 2
+    assert outcome.err.startswith("error: a topic setting is NAME=VALUE [RR103]")
+
+
+def test_a_topic_is_not_deleted_without_a_yes(riverrun):
+    riverrun("topics", "create", "precious")
+    outcome = riverrun("topics", "delete", "precious", stdin="n\n")
+    assert outcome.code == 130
+    assert "precious" in riverrun("topics").out

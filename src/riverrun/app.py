@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 from riverrun.errors import ProgramError, caller
 from riverrun.event_time import Duration, Pace, microseconds
-from riverrun.plan.compile import compile_program
+from riverrun.plan.compile import compile_program, spark_functions
 from riverrun.plan.nodes import Output, Screen, Source, Topic
 from riverrun.plan.program import Program
 from riverrun.schema import METADATA, parse
@@ -76,6 +78,11 @@ class App:
                 hint="end a stream or table with .to(…)",
             )
         return compile_program(self.name, self.pages, tuple(self.outputs))
+
+
+    def spark_functions(self) -> dict[str, Callable[[Any], Any]]:
+        """The functions of .spark(…) steps, by the step's name."""
+        return spark_functions(tuple(self.outputs))
 
 
 def topic(name: str, *, partitions: int | None = None) -> Topic:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from riverrun.errors import ProgramError
 from riverrun.event_time import Pace
@@ -38,6 +39,7 @@ from riverrun.plan.program import (
 from riverrun.schema import METADATA, parse, quoted
 
 FACT_COLUMNS = ("__at", "__pos", "__sub")
+FACT_TYPES = ("TIMESTAMP", "BIGINT", "BIGINT")
 CHANGE_COLUMNS = ("__op", "__revision")
 
 DEAD_SCHEMA = parse(
@@ -66,6 +68,10 @@ def compile_program(name: str, pages: int, outputs: tuple[Output, ...]) -> Progr
         outputs=(*(_output_spec(each) for each in every_output), _dead(name)),
         spark_steps=tuple(SparkSpec(step.name, step.input.schema.visible) for step in sparks),
     )
+
+
+def spark_functions(outputs: tuple[Output, ...]) -> dict[str, Callable[[Any], Any]]:
+    return {node.name: node.function for node in _all_nodes(outputs) if isinstance(node, SparkStep)}
 
 
 def _all_nodes(outputs: tuple[Output, ...]) -> list[Node]:

@@ -1,0 +1,228 @@
+"""Batches: how far each is to read. A plan is logged before it runs, so a batch run again is the same.
+
+An offset (a plain dictionary, as Spark logs it) holds per partition where reading stands, the tick
+(wall-clock time, so that idleness replays the same), the clocks that tell what may be late, and the
+identity of each topic.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from riverrun.connectors.files import MemoryTopics
+from riverrun.connectors.kafka import KafkaTopics, TopicFacts
+from riverrun.connectors.records import LOT
+from riverrun.errors import ConfigError, TopicError
+from riverrun.event_time import Punctuation, partition_name, partition_of, topic_of
+from riverrun.plan.program import Program, SourceSpec
+
+LOOK_AGAIN = 5.0
+"""Seconds between looks at whether topics are still the same."""
+
+QUIET_TICK = 1_000_000
+"""Microseconds between batches that only let time pass."""
+
+
+@dataclass
+class Offset:
+    ends: dict[str, int]
+    tick: int = 0
+    clocks: dict[str, int] | None = None
+    topics: dict[str, str] = field(default_factory=dict)
+    behind: list[str] = field(default_factory=list)
+    batch: int = 0
+    ended: bool = False
+
+    def logged(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def punctuation(self) -> Punctuation:
+        return Punctuation(tick=self.tick, ended=self.ended, behind=self.behind)
+
+
+class Planner(Protocol):
+    """Decides what the next batch reads."""
+
+    def first(self) -> Offset: ...
+    def next(self, start: Offset) -> Offset:
+        """The offset that the next batch ends at; the start itself when there is nothing to do."""
+        ...
+
+    def stop_at_end(self) -> None:
+        """From here on, read only what there is now."""
+        ...
+
+
+def now() -> int:
+    return time.time_ns() // 1000
+
+
+class KafkaPlanner:
+    """Plans batches over Kafka topics."""
+
+    def __init__(
+        self,
+        program: Program,
+        topics: KafkaTopics,
+        last_status: Callable[[], dict[str, Any] | None],
+        max_events: int,
+    ) -> None:
+        self.program, self.topics = program, topics
+        self.last_status, self.max_events = last_status, max_events
+        self.looked_at = 0.0
+        self.partitions: list[str] = []
+        self.limit: dict[str, int] | None = None
+
+    def first(self) -> Offset:
+        facts = self._facts()
+        ends: dict[str, int] = {}
+        for source in self.program.sources:
+            names = _names(source.topic, facts[source.topic])
+            ends.update(self._start(source, names))
+        ids = {topic: fact.id for topic, fact in facts.items()}
+        return Offset(ends, topics=ids, clocks={step.name: -(2**62) for step in self.program.steps})
+
+    def _start(self, source: SourceSpec, names: list[str]) -> dict[str, int]:
+        if source.start == "earliest":
+            return self.topics.starts(names)
+        if source.start == "latest":
+            return self.topics.ends(names)
+        return self.topics.at_time(names, start_time(source.start))
+
+    def stop_at_end(self) -> None:
+        self.limit = self.topics.ends(self._known())
+
+    def next(self, start: Offset) -> Offset:
+        self._look(start)
+        ends = self.limit or self.topics.ends(self.partitions)
+        begin = self._begin(start, ends)
+        planned = share(begin, ends, self.max_events)
+        tick = now()
+        status = self.last_status()
+        clocks = status["clocks"] if status else None
+        if start.tick == 0:
+            clocks = start.clocks
+        if planned == start.ends and (self.limit or not self._time_matters(start, tick, status)):
+            return start
+        behind = sorted(name for name, end in planned.items() if end < ends[name])
+        return Offset(planned, max(tick, start.tick), clocks, start.topics, behind, start.batch + 1)
+
+    def _time_matters(self, start: Offset, tick: int, status: dict[str, Any] | None) -> bool:
+        """With windows open, time passes also when nothing arrives."""
+        return bool(status and status["open"]) and tick - start.tick >= QUIET_TICK
+
+    def _look(self, start: Offset) -> None:
+        if time.monotonic() - self.looked_at < LOOK_AGAIN:
+            return
+        for topic, fact in self._facts().items():
+            if start.topics.get(topic, fact.id) != fact.id:
+                raise TopicError(
+                    f"the topic {topic!r} was deleted and made again",
+                    got="its records are not the ones that were read so far",
+                    hint="start over with `riverrun run … --fresh`",
+                )
+
+    def _facts(self) -> dict[str, TopicFacts]:
+        facts = self.topics.facts([source.topic for source in self.program.sources])
+        self.partitions = [name for topic, fact in facts.items() for name in _names(topic, fact)]
+        self.looked_at = time.monotonic()
+        return facts
+
+    def _known(self) -> list[str]:
+        if not self.partitions:
+            self._facts()
+        return self.partitions
+
+    def _begin(self, start: Offset, ends: dict[str, int]) -> dict[str, int]:
+        """Where each partition stands; one that was added is read from its beginning."""
+        added = [name for name in ends if name not in start.ends]
+        begin = {**start.ends, **(self.topics.starts(added) if added else {})}
+        for name, place in begin.items():
+            if ends[name] < place:
+                raise TopicError(
+                    "a partition holds fewer records than were read from it",
+                    where=name,
+                    got=f"read up to {place}, its end is {ends[name]}",
+                    hint="was the topic recreated? start over with `riverrun run … --fresh`",
+                )
+        return begin
+
+
+def _names(topic: str, fact: TopicFacts) -> list[str]:
+    return [partition_name(topic, number) for number in range(fact.partitions)]
+
+
+def start_time(text: str) -> int:
+    """A starting position in milliseconds from ISO text."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(
+            "a starting position cannot be read",
+            got=repr(text),
+            hint='"earliest", "latest", or a time like "2026-01-31T12:00:00Z"',
+        ) from error
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return round(aware.timestamp() * 1000)
+
+
+def share(begin: dict[str, int], ends: dict[str, int], most: int) -> dict[str, int]:
+    """Ends for one batch of at most about `most` records: every partition gives its share."""
+    waiting = {name: ends[name] - begin[name] for name in begin}
+    total = sum(waiting.values())
+    if total <= most:
+        return {name: ends[name] for name in begin}
+    return {name: begin[name] + -(-count * most // total) for name, count in waiting.items()}
+
+
+class MemoryPlanner:
+    """Plans batches over topics in memory: one per cut, and one for the end."""
+
+    def __init__(self, program: Program, topics: MemoryTopics, *, ended: bool) -> None:
+        self.program, self.topics, self.ended = program, topics, ended
+
+    def first(self) -> Offset:
+        return Offset({}, clocks={step.name: -(2**62) for step in self.program.steps})
+
+    def stop_at_end(self) -> None:
+        pass
+
+    def next(self, start: Offset) -> Offset:
+        number = start.batch
+        if number < len(self.topics.cuts):
+            return Offset(self.topics.cuts[number], batch=number + 1)
+        if self.ended and not start.ended:
+            return Offset(start.ends, batch=number + 1, ended=True)
+        return start
+
+
+def tasks(start: Offset, end: Offset, parallel: int) -> list[list[tuple[str, int, int]]]:
+    """Ranges to read, cut at lots and dealt to at most `parallel` tasks in whole runs."""
+    pieces = [
+        piece
+        for name in sorted(end.ends)
+        for piece in _pieces(name, start.ends.get(name, 0), end.ends[name])
+    ]
+    total = sum(stop - begin for _, begin, stop in pieces)
+    dealt: list[list[tuple[str, int, int]]] = [[] for _ in range(parallel)]
+    done = 0
+    for name, begin, stop in pieces:
+        mine = dealt[min(parallel - 1, done * parallel // total)]
+        done += stop - begin
+        if mine and mine[-1][0] == name and mine[-1][2] == begin:
+            mine[-1] = (name, mine[-1][1], stop)
+        else:
+            mine.append((name, begin, stop))
+    return [each for each in dealt if each] or [[]]
+
+
+def _pieces(name: str, start: int, end: int) -> list[tuple[str, int, int]]:
+    cuts = [start, *range(start - start % LOT + LOT, end, LOT), end] if start < end else []
+    return [(name, a, b) for a, b in zip(cuts, cuts[1:], strict=False)]
+
+
+__all__ = ["KafkaPlanner", "MemoryPlanner", "Offset", "Planner", "partition_of", "tasks", "topic_of"]

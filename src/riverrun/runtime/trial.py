@@ -1,0 +1,62 @@
+"""A program on files, on a real Spark: the second engine of `riverrun try`."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+from riverrun.app import App
+from riverrun.config import load
+from riverrun.delivery.encode import Line, ordered
+from riverrun.embedded import java
+from riverrun.spark import session as spark_session
+from riverrun.spark.failures import translated
+from riverrun.spark.lower import start_query
+from riverrun.spark.source import Job
+
+
+def try_on_spark(app: App, files: dict[str, Path], *, ended: bool) -> list[Line]:
+    """Runs the program over the files to their end, and returns what came out."""
+    settings = load()
+    with tempfile.TemporaryDirectory(prefix="riverrun-try-") as temporary:
+        folder = Path(temporary)
+        session = spark_session.start(
+            app.name,
+            master="local[2]",
+            java=java.find(settings.cache),
+            folder=folder / "spark",
+            extra=settings.spark,
+        )
+        try:
+            return run_files(session, app, files, folder, ended=ended)
+        finally:
+            session.stop()
+
+
+def run_files(session, app: App, files: dict[str, Path], folder: Path, *, ended: bool) -> list[Line]:
+    collect, status = folder / "collected", folder / "status"
+    collect.mkdir(parents=True)
+    status.mkdir()
+    job = Job(
+        program=app.program(),
+        client=None,
+        files={topic: path.absolute() for topic, path in files.items()},
+        ended=ended,
+        status=status,
+        collect=collect,
+        parallel=2,
+        max_events=1_000_000,
+        query_id=str(folder),
+    )
+    query = start_query(session, job, app.spark_functions(), checkpoint=folder / "checkpoint", once=True)
+    with translated():
+        query.awaitTermination()
+    return collected(collect)
+
+
+def collected(folder: Path) -> list[Line]:
+    batches: dict[str, list[Line]] = {}
+    for file in sorted(folder.glob("*.json")):
+        batches.setdefault(file.stem.split("-")[0], []).extend(json.loads(file.read_text()))
+    return [line for batch in sorted(batches) for line in ordered(batches[batch])]

@@ -1,0 +1,69 @@
+"""The exchange: Spark brings a page's chunks together and keeps its state; the kernel computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from riverrun.kernels.chunks import Chunk
+from riverrun.kernels.pages import PageKernel
+from riverrun.kernels.state import SegmentCache
+from riverrun.plan.program import Program
+
+CACHE_BYTES = 1 << 30
+
+_caches: dict[str, SegmentCache] = {}
+
+
+def _cache(scope: str) -> SegmentCache:
+    return _caches.setdefault(scope, SegmentCache(CACHE_BYTES))
+
+
+class SegmentStore:
+    """A page's segments in Spark's state store."""
+
+    def __init__(self, segments: Any) -> None:
+        self.segments = segments
+
+    def get(self, segment: str) -> bytes:
+        return bytes(self.segments.getValue((segment,))[0])
+
+    def put(self, segment: str, data: bytes) -> None:
+        self.segments.updateValue((segment,), (data,))
+
+    def remove(self, segment: str) -> None:
+        self.segments.removeKey((segment,))
+
+
+class PageProcessor(StatefulProcessor):
+    """Visits the pages of a partition, one at a time."""
+
+    def __init__(self, program: Program, scope: str) -> None:
+        self.program, self.scope = program, scope
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.head = handle.getValueState("head", "data binary")
+        self.store = SegmentStore(handle.getMapState("segments", "id string", "data binary"))
+        self.kernel = PageKernel(self.program, _cache(self.scope), self.scope)
+
+    def handleInputRows(
+        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
+    ) -> Iterator[pd.DataFrame]:
+        page = int(key[0])
+        chunks = [
+            Chunk(page, edge, seq, data)
+            for frame in rows
+            for edge, seq, data in zip(frame["edge"], frame["seq"], frame["data"], strict=True)
+        ]
+        stored = self.head.get()
+        head, out = self.kernel.visit(page, bytes(stored[0]) if stored else None, self.store, chunks)
+        if head is not None:
+            self.head.update((head,))
+        if out:
+            yield pd.DataFrame(out, columns=["page", "edge", "seq", "data"])
+
+    def close(self) -> None:
+        pass

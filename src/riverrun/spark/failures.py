@@ -1,0 +1,38 @@
+"""Spark's exceptions, translated in one place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.errors import PySparkException
+
+from riverrun import errors
+from riverrun.errors import JobError, RiverrunError
+
+CODES = {
+    kind.code: kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, RiverrunError)
+}
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raises riverrun's own error in place of the stack of Java and Python around it."""
+    try:
+        yield
+    except PySparkException as error:
+        raise from_text(str(error)) from error
+
+
+def from_text(text: str) -> RiverrunError:
+    """Finds the error that a reader, kernel or writer raised; else the last Python line."""
+    own = re.search(r"riverrun\.errors\.\w+: (.+) \[(RR\d+)\]((?:\n  \w+: .*)*)", text)
+    if own:
+        details = dict(re.findall(r"\n  (where|got|hint): (.*)", own[3]))
+        return CODES.get(own[2], JobError)(own[1], **details)
+    python = re.findall(r"^(?:\w+\.)*(\w*(?:Error|Exception|Interrupt)): (.+)$", text, re.MULTILINE)
+    got = ": ".join(python[-1]) if python else text.strip().splitlines()[0][:500]
+    return JobError("the job stopped", got=got, hint="the whole story is in the log")

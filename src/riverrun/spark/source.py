@@ -1,0 +1,179 @@
+"""The one source of a query: plans ranges on the driver, reads and evaluates them in tasks."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from riverrun.connectors.files import MemoryTopics, read_files
+from riverrun.connectors.kafka import KafkaRecords, KafkaTopics
+from riverrun.connectors.planning import KafkaPlanner, MemoryPlanner, Offset, Planner, tasks
+from riverrun.event_time import Punctuation
+from riverrun.kernels.chunks import Chunk
+from riverrun.kernels.lots import Lot, LotReader
+from riverrun.kernels.pages import PUNCTUATION, encode_punctuation, status_chunk
+from riverrun.plan.program import Program
+from riverrun.spark.writer import StreamSink, last_status
+
+CHUNK_SCHEMA = "page int, edge string, seq long, data binary"
+ARROW_SCHEMA = pa.schema(
+    [("page", pa.int32()), ("edge", pa.string()), ("seq", pa.int64()), ("data", pa.binary())]
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that a query's tasks need to know, wherever they run."""
+
+    program: Program
+    client: dict[str, str] | None
+    """Kafka's settings; None when topics are files."""
+    files: dict[str, Path] | None
+    ended: bool
+    status: Path
+    """A folder of the driver, for what batches tell of themselves."""
+    collect: Path | None
+    """Where to put all output, instead of its sinks."""
+    parallel: int
+    max_events: int
+    query_id: str = ""
+
+    def encoded(self) -> str:
+        return base64.b64encode(pickle.dumps(self)).decode()
+
+
+@cache
+def job_of(encoded: str) -> Job:
+    job: Job = pickle.loads(base64.b64decode(encoded))
+    return job
+
+
+class RiverrunSource(DataSource):
+    """Named `riverrun` in readStream and writeStream; its one option is the job."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "riverrun"
+
+    def schema(self) -> str:
+        return CHUNK_SCHEMA
+
+    def streamReader(self, schema: StructType) -> ChunkReader:
+        return ChunkReader(self.options["job"])
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:
+        job = job_of(self.options["job"])
+        return StreamSink(job.program, job.client, job.status, job.collect)
+
+
+@dataclass
+class Task(InputPartition):
+    """Ranges that one task reads, and what the batch says of time."""
+
+    ranges: list[tuple[str, int, int]]
+    punctuation: Punctuation
+    clocks: dict[str, int] | None
+
+
+class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, encoded: str) -> None:
+        self.encoded = encoded
+        self._planner: Planner | None = None
+
+    @property
+    def job(self) -> Job:
+        return job_of(self.encoded)
+
+    @property
+    def planner(self) -> Planner:
+        if self._planner is None:
+            self._planner = self._new_planner(self.job)
+        return self._planner
+
+    def _new_planner(self, job: Job) -> Planner:
+        if job.client is None:
+            return MemoryPlanner(job.program, memory_topics(self.encoded), ended=job.ended)
+        topics = KafkaTopics(job.client)
+        return KafkaPlanner(job.program, topics, lambda: last_status(job.status), job.max_events)
+
+    def initialOffset(self) -> dict[str, Any]:
+        return self.planner.first().logged()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self.planner.stop_at_end()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        return self.planner.next(Offset(**start)).logged()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Task]:
+        target = Offset(**end)
+        dealt = tasks(Offset(**start), target, self.job.parallel)
+        marks = [target.punctuation(), *(Punctuation() for _ in dealt[1:])]
+        clocks = target.clocks
+        return [Task(ranges, mark, clocks) for ranges, mark in zip(dealt, marks, strict=True)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Task)
+        job, reader = self.job, lot_reader(self.encoded)
+        punctuation, events, dead = partition.punctuation, 0, 0
+        for lot in _lots(self.encoded, partition):
+            reading = reader.read(lot, partition.clocks)
+            events += lot.records.num_rows
+            dead += reading.dead
+            if reading.high is not None:
+                punctuation.add(Punctuation(highs={f"{lot.topic}/{lot.partition}": reading.high}))
+            yield from as_batches(reading.chunks)
+        marks = [status_chunk(0, events=events, dead=dead)]
+        if job.program.steps:
+            data = encode_punctuation(punctuation)
+            marks += [Chunk(page, PUNCTUATION, 0, data) for page in range(job.program.pages)]
+        yield from as_batches(marks)
+
+
+def _lots(encoded: str, task: Task) -> Iterator[Lot]:
+    job = job_of(encoded)
+    headers = frozenset(s.topic for s in job.program.sources if "_headers" in s.metadata)
+    if not task.ranges:
+        return
+    if job.client is None:
+        topics = memory_topics(encoded)
+        for name, start, end in task.ranges:
+            yield from topics.lots(name, start, end, name.rpartition("/")[0] in headers)
+    else:
+        yield from kafka_records(json.dumps(job.client)).lots(task.ranges, headers)
+
+
+@cache
+def memory_topics(encoded: str) -> MemoryTopics:
+    return read_files(job_of(encoded).files or {})
+
+
+@cache
+def lot_reader(encoded: str) -> LotReader:
+    return LotReader(job_of(encoded).program)
+
+
+@cache
+def kafka_records(client: str) -> KafkaRecords:
+    return KafkaRecords(json.loads(client))
+
+
+def as_batches(chunks: list[Chunk]) -> Iterator[pa.RecordBatch]:
+    if chunks:
+        columns = zip(*chunks, strict=True)
+        arrays = [pa.array(column, f.type) for column, f in zip(columns, ARROW_SCHEMA, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)

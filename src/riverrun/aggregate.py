@@ -10,7 +10,7 @@ from riverrun.errors import Location, ProgramError, caller
 from riverrun.event_time import Duration, microseconds
 from riverrun.kernels import sql
 from riverrun.kernels.aggregates import KINDS
-from riverrun.plan.nodes import Aggregation
+from riverrun.program import Aggregation
 from riverrun.schema import Schema
 
 

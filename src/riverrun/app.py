@@ -9,8 +9,8 @@ from typing import Any
 from riverrun.errors import ProgramError, caller
 from riverrun.event_time import Duration, Pace, microseconds
 from riverrun.plan.compile import compile_program, spark_functions
-from riverrun.plan.nodes import Output, Screen, Source, Topic
-from riverrun.plan.program import Program
+from riverrun.plan.nodes import Output, Source
+from riverrun.program import Program, Screen, Topic
 from riverrun.schema import METADATA, parse
 from riverrun.stream import Stream
 

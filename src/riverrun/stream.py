@@ -13,18 +13,14 @@ from riverrun.event_time import Duration, duration_text, microseconds
 from riverrun.kernels import sql
 from riverrun.plan.nodes import (
     Aggregate,
-    Emit,
     Explode,
     KeyBy,
     Late,
     Node,
     Output,
-    Screen,
     Select,
-    Sink,
     Source,
     SparkStep,
-    Topic,
     Union,
     Where,
     Window,
@@ -32,7 +28,9 @@ from riverrun.plan.nodes import (
     changes,
     key_of,
 )
+from riverrun.program import Emit, Screen, Sink, Topic
 from riverrun.schema import RESERVED, Column, Schema, parse, quoted
+
 
 class Registry(Protocol):
     """What the language needs of an application: a place to note outputs."""

@@ -18,7 +18,7 @@ from riverrun.connectors.kafka import KafkaTopics, TopicFacts
 from riverrun.connectors.records import LOT
 from riverrun.errors import ConfigError, TopicError
 from riverrun.event_time import Punctuation, partition_name, partition_of, topic_of
-from riverrun.plan.program import Program, SourceSpec
+from riverrun.program import Program, SourceSpec
 
 LOOK_AGAIN = 5.0
 """Seconds between looks at whether topics are still the same."""

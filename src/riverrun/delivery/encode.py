@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from riverrun.kernels.sql import Evaluator
-from riverrun.plan.program import OutputSpec
+from riverrun.program import OutputSpec
 from riverrun.schema import literal, quoted
 
 Line = dict[str, Any]

@@ -12,8 +12,7 @@ from riverrun.connectors.admin import quiet
 from riverrun.delivery.encode import records
 from riverrun.errors import BrokerError
 from riverrun.kernels.sql import Evaluator
-from riverrun.plan.nodes import Topic
-from riverrun.plan.program import OutputSpec
+from riverrun.program import OutputSpec, Topic
 
 PRODUCER = {
     "enable.idempotence": "true",

@@ -12,7 +12,7 @@ import pyarrow as pa
 from riverrun.kernels.chunks import Chunk, unpack_all
 from riverrun.kernels.pages import STATUS
 from riverrun.kernels.sql import Evaluator
-from riverrun.plan.program import OutputSpec, Program
+from riverrun.program import OutputSpec, Program
 
 
 @dataclass

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from riverrun.program import Aggregation
+from riverrun.schema import quoted
+
 ORDER = "{'at': __at, 'pos': __pos, 'sub': __sub}"
 PLACED = "{{'at': __at, 'pos': __pos, 'sub': __sub, 'value': {x}}}"
 
@@ -101,36 +104,37 @@ KINDS: dict[str, Kind] = {
 }
 
 
-@dataclass(frozen=True)
-class Accumulator:
-    """One result column of a step, and the parts behind it."""
+def parts_sql(aggregations: tuple[Aggregation, ...]) -> list[str]:
+    """SQL that makes the parts of all aggregates from the rows of a group."""
+    return [
+        f"{part.from_rows.format(x=_argument(each), type=each.type)} AS {quoted(_column(each, part))}"
+        for each in aggregations
+        for part in KINDS[each.kind].parts
+    ]
 
-    name: str
-    kind: str
-    expression: str | None
-    type: str
 
-    def part_name(self, part: Part) -> str:
-        return f"{self.name}__{part.suffix}"
+def _argument(aggregation: Aggregation) -> str:
+    return "*" if aggregation.expression is None else f"({aggregation.expression})"
 
-    @property
-    def columns(self) -> list[str]:
-        return [self.part_name(part) for part in KINDS[self.kind].parts]
 
-    def from_rows(self) -> list[str]:
-        argument = "*" if self.expression is None else f"({self.expression})"
-        return [
-            f'{part.from_rows.format(x=argument, type=self.type)} AS "{self.part_name(part)}"'
-            for part in KINDS[self.kind].parts
-        ]
+def _column(aggregation: Aggregation, part: Part) -> str:
+    return f"{aggregation.name}__{part.suffix}"
 
-    def merge(self) -> list[pl.Expr]:
-        return [
-            part.merge(pl.col(self.part_name(part))).alias(self.part_name(part))
-            for part in KINDS[self.kind].parts
-        ]
 
-    def result(self) -> pl.Expr:
-        kind = KINDS[self.kind]
-        parts = {part.suffix: pl.col(self.part_name(part)) for part in kind.parts}
-        return kind.result(parts).alias(self.name)
+def merged(aggregations: tuple[Aggregation, ...]) -> list[pl.Expr]:
+    """Expressions that merge the parts of a group's rows."""
+    return [
+        part.merge(pl.col(_column(each, part))).alias(_column(each, part))
+        for each in aggregations
+        for part in KINDS[each.kind].parts
+    ]
+
+
+def results(aggregations: tuple[Aggregation, ...]) -> list[pl.Expr]:
+    """Expressions that turn parts into result columns."""
+    return [
+        KINDS[each.kind]
+        .result({p.suffix: pl.col(_column(each, p)) for p in KINDS[each.kind].parts})
+        .alias(each.name)
+        for each in aggregations
+    ]

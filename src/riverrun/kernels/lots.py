@@ -16,7 +16,7 @@ from riverrun.errors import InputError
 from riverrun.event_time import END
 from riverrun.kernels.chunks import Chunk, by_page, pack, with_hash
 from riverrun.kernels.sql import Evaluator
-from riverrun.plan.program import DEAD, Branch, Program, SourceSpec
+from riverrun.program import DEAD, Branch, Program, SourceSpec
 from riverrun.schema import Column, first_line, literal, quoted
 
 TIMESTAMP_NUMBERS = {"TIMESTAMP_S": 1_000_000, "TIMESTAMP_MS": 1_000}

@@ -13,7 +13,7 @@ from riverrun.event_time import BEGINNING, END, PartitionTimes, Punctuation, clo
 from riverrun.kernels.chunks import Chunk, pack, unpack_all
 from riverrun.kernels.state import SegmentCache, SegmentList, Store, save
 from riverrun.kernels.windows import advance
-from riverrun.plan.program import Program, Step
+from riverrun.program import Program, Step
 
 PUNCTUATION = "punctuation"
 STATUS = "status"

@@ -13,7 +13,6 @@ import pyarrow as pa
 from riverrun.errors import ProgramError
 from riverrun.schema import Schema, first_line, literal, quoted, schema_of
 
-
 CLOCK_WORDS = frozenset({"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"})
 
 

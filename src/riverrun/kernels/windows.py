@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import polars as pl
 
 from riverrun.event_time import BEGINNING, END
+from riverrun.kernels.aggregates import merged, results
 from riverrun.kernels.state import SegmentList
-from riverrun.plan.program import Step
+from riverrun.program import Step
 
 
 @dataclass
@@ -62,19 +63,19 @@ def _merge(
     old = state.lookup(parts.select(identity).unique(maintain_order=True))
     fresh = parts.with_columns(__revision=pl.lit(0, pl.Int64))
     rows = fresh if old is None else pl.concat([old, fresh.select(old.columns)])
-    merged = rows.group_by(identity, maintain_order=True).agg(
-        *(expr for each in step.accumulators for expr in each.merge()), pl.col("__revision").max()
+    touched = rows.group_by(identity, maintain_order=True).agg(
+        *merged(step.aggregations), pl.col("__revision").max()
     )
     # groups keep the order of first appearance: the first rows are the ones that were in state
     known = 0 if old is None else old.height
     if old is not None:
-        merged = _corrected(step, old, merged, before, result)
-    new = merged.slice(known)
+        touched = _corrected(step, old, touched, before, result)
+    new = touched.slice(known)
     if step.emit != "changes":
         new = new.filter(pl.col("__window") <= _last_emitted(step, before))
     if new.height:
         result.changes.append(_changes(step, new, 1))
-    return merged
+    return touched
 
 
 def _last_emitted(step: Step, clock: int) -> int:
@@ -89,10 +90,10 @@ def _last_emitted(step: Step, clock: int) -> int:
 
 
 def _corrected(
-    step: Step, old: pl.DataFrame, merged: pl.DataFrame, before: int, result: Result
+    step: Step, old: pl.DataFrame, touched: pl.DataFrame, before: int, result: Result
 ) -> pl.DataFrame:
     """Emits the change of rows that were emitted already, and counts their revision up."""
-    current = merged.slice(0, old.height)
+    current = touched.slice(0, old.height)
     was, now = _results(step, old), _results(step, current)
     differs = pl.Series([False]).new_from_index(0, old.height)
     for name in was.columns:
@@ -102,7 +103,7 @@ def _corrected(
     if changed.any():
         result.changes.append(_changes(step, old.filter(changed), -1))
         result.changes.append(_changes(step, bumped.filter(changed), 1))
-    return pl.concat([bumped, merged.slice(old.height)])
+    return pl.concat([bumped, touched.slice(old.height)])
 
 
 def _fire(
@@ -123,7 +124,7 @@ def _fire(
 
 
 def _results(step: Step, rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.select(each.result() for each in step.accumulators)
+    return rows.select(results(step.aggregations))
 
 
 def _changes(step: Step, rows: pl.DataFrame, op: int) -> pl.DataFrame:
@@ -135,7 +136,7 @@ def _changes(step: Step, rows: pl.DataFrame, op: int) -> pl.DataFrame:
     return rows.select(
         *(pl.col(key) for key in step.keys),
         *(bounds if step.size else []),
-        *(each.result() for each in step.accumulators),
+        *results(step.aggregations),
         pl.lit(op, pl.Int8).alias("__op"),
         pl.col("__revision"),
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from riverrun.errors import ProgramError
 from riverrun.event_time import Pace
-from riverrun.kernels.aggregates import Accumulator
+from riverrun.kernels.aggregates import parts_sql
 from riverrun.plan.nodes import (
     Aggregate,
     Explode,
@@ -19,7 +19,6 @@ from riverrun.plan.nodes import (
     Select,
     Source,
     SparkStep,
-    Topic,
     Union,
     Where,
     WithColumns,
@@ -27,7 +26,7 @@ from riverrun.plan.nodes import (
     inputs_of,
     key_of,
 )
-from riverrun.plan.program import (
+from riverrun.program import (
     CLOCK,
     Branch,
     OutputSpec,
@@ -35,6 +34,7 @@ from riverrun.plan.program import (
     SourceSpec,
     SparkSpec,
     Step,
+    Topic,
 )
 from riverrun.schema import METADATA, parse, quoted
 
@@ -166,9 +166,7 @@ def _step_spec(step: Aggregate) -> Step:
         size=step.window.size,
         updatable=step.window.updatable,
         emit=step.window.emit,
-        accumulators=tuple(
-            Accumulator(a.name, a.kind, a.expression, a.type) for a in step.aggregations
-        ),
+        aggregations=step.aggregations,
         paces=_paces(step.input),
         late_schema=step.input.schema.visible,
     )
@@ -208,7 +206,7 @@ def _combine(step: Aggregate, source: str) -> str:
     """Groups of a lot's rows as parts; rows that may be late stay single, with their columns."""
     window = step.window
     spec = _step_spec(step)
-    parts = [sql for accumulator in spec.accumulators for sql in accumulator.from_rows()]
+    parts = parts_sql(step.aggregations)
     if not window.size:
         keys = _list(step.keys)
         return f"SELECT 0::BIGINT AS __window, {keys}, {', '.join(parts)} FROM {source} GROUP BY {keys}"

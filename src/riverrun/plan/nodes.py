@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from riverrun.errors import Location
 from riverrun.event_time import Pace
+from riverrun.program import Aggregation, Emit, Sink
 from riverrun.schema import Schema
-
-Emit = Literal["changes", "ready", "final"]
 
 
 @dataclass(frozen=True)
@@ -94,16 +93,6 @@ class SparkStep:
 
 
 @dataclass(frozen=True)
-class Aggregation:
-    """One result column: what is computed, over which expression."""
-
-    name: str
-    kind: str
-    expression: str | None
-    type: str
-
-
-@dataclass(frozen=True)
 class Window:
     """Tumbling windows of `size` microseconds; size 0 is the one window that never ends."""
 
@@ -139,24 +128,6 @@ class Late:
 
 
 Node = Source | Where | Select | WithColumns | Explode | Union | KeyBy | SparkStep | Aggregate | Late
-
-
-@dataclass(frozen=True)
-class Topic:
-    """A Kafka topic as a sink."""
-
-    name: str
-    partitions: int | None = None
-
-
-@dataclass(frozen=True)
-class Screen:
-    """The terminal as a sink."""
-
-    name: str = "screen"
-
-
-Sink = Topic | Screen
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.pages import PageKernel
 from riverrun.kernels.state import SegmentCache
-from riverrun.plan.program import Program
+from riverrun.program import Program
 
 CACHE_BYTES = 1 << 30
 

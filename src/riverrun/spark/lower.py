@@ -16,10 +16,16 @@ from riverrun.event_time import END
 from riverrun.kernels.chunks import Chunk, unpack
 from riverrun.kernels.lots import LotReader
 from riverrun.plan.compile import FACT_COLUMNS, FACT_TYPES
-from riverrun.plan.program import SparkSpec
+from riverrun.program import SparkSpec
 from riverrun.schema import quoted
 from riverrun.spark.exchange import PageProcessor
-from riverrun.spark.source import CHUNK_SCHEMA, Job, RiverrunSource, as_batches, lot_reader
+from riverrun.spark.source import (
+    CHUNK_SCHEMA,
+    Job,
+    RiverrunSource,
+    as_batches,
+    lot_reader,
+)
 
 Functions = Mapping[str, Callable[[Any], Any]]
 

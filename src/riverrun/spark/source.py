@@ -13,17 +13,27 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    SupportsTriggerAvailableNow,
+)
 from pyspark.sql.types import StructType
 
 from riverrun.connectors.files import MemoryTopics, read_files
 from riverrun.connectors.kafka import KafkaRecords, KafkaTopics
-from riverrun.connectors.planning import KafkaPlanner, MemoryPlanner, Offset, Planner, tasks
+from riverrun.connectors.planning import (
+    KafkaPlanner,
+    MemoryPlanner,
+    Offset,
+    Planner,
+    tasks,
+)
 from riverrun.event_time import Punctuation
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.lots import Lot, LotReader
 from riverrun.kernels.pages import PUNCTUATION, encode_punctuation, status_chunk
-from riverrun.plan.program import Program
+from riverrun.program import Program
 from riverrun.spark.writer import StreamSink, last_status
 
 CHUNK_SCHEMA = "page int, edge string, seq long, data binary"

@@ -19,8 +19,7 @@ from riverrun.delivery.kafka import KafkaSink
 from riverrun.delivery.outbox import Outbox, Status
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.sql import Evaluator
-from riverrun.plan.nodes import Screen
-from riverrun.plan.program import OutputSpec, Program
+from riverrun.program import OutputSpec, Program, Screen
 
 SHOWN = 1000
 """Rows per task and batch that a screen is given."""

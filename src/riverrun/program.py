@@ -3,14 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from riverrun.event_time import END, Pace
-from riverrun.kernels.aggregates import Accumulator
-from riverrun.plan.nodes import Emit, Sink
 from riverrun.schema import Schema
+
+Emit = Literal["changes", "ready", "final"]
 
 CLOCK = "/*clock*/"
 """Stands in a query where the clock that may make rows late is filled in."""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A Kafka topic as a sink."""
+
+    name: str
+    partitions: int | None = None
+
+
+@dataclass(frozen=True)
+class Screen:
+    """The terminal as a sink."""
+
+    name: str = "screen"
+
+
+Sink = Topic | Screen
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """One result column: what is computed, over which expression."""
+
+    name: str
+    kind: str
+    expression: str | None
+    type: str
 
 
 @dataclass(frozen=True)
@@ -56,7 +85,7 @@ class Step:
     size: int
     updatable: int
     emit: Emit
-    accumulators: tuple[Accumulator, ...]
+    aggregations: tuple[Aggregation, ...]
     paces: dict[str, Pace]
     late_schema: Schema
 
@@ -71,10 +100,6 @@ class Step:
     @property
     def late(self) -> str:
         return f"late:{self.name}"
-
-    @property
-    def parts(self) -> list[str]:
-        return [column for each in self.accumulators for column in each.columns]
 
     def closes_at(self, window: int) -> int:
         return window + self.size + self.updatable if self.size else END

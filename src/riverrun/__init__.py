@@ -1,9 +1,13 @@
 """riverrun: stream processing for Python on Apache Spark."""
 
-from riverrun.aggregate import avg, collect, count, first, last, max, min, sum, tumbling
-from riverrun.app import App, screen, topic
-from riverrun.errors import ProgramError, RiverrunError
-from riverrun.stream import Grouped, Stream, Table
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from riverrun.aggregate import avg, collect, count, first, last, max, min, sum, tumbling
+    from riverrun.app import App, screen, topic
+    from riverrun.errors import ProgramError, RiverrunError
+    from riverrun.stream import Grouped, Stream, Table
 
 __all__ = [
     "App",
@@ -24,3 +28,18 @@ __all__ = [
     "topic",
     "tumbling",
 ]
+
+_HOMES = {
+    "riverrun.aggregate": ("avg", "collect", "count", "first", "last", "max", "min", "sum", "tumbling"),
+    "riverrun.app": ("App", "screen", "topic"),
+    "riverrun.errors": ("ProgramError", "RiverrunError"),
+    "riverrun.stream": ("Grouped", "Stream", "Table"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Names are imported when they are used: a command that needs no DuckDB starts without it."""
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(module), name)
+    raise AttributeError(f"module 'riverrun' has no attribute {name!r}")

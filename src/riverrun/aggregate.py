@@ -91,4 +91,10 @@ def aggregation(name: str, agg: Agg, schema: Schema, at: Location) -> Aggregatio
         raise ProgramError(
             f"{agg.kind} needs a number", where=at, got=f"{agg.expression} is {argument}"
         )
+    if agg.kind in ("min", "max") and re.search(r"\]$|^(STRUCT|MAP|UNION)", argument):
+        raise ProgramError(
+            f"{agg.kind} needs a value that can be ordered",
+            where=at,
+            got=f"{agg.expression} is {argument}",
+        )
     return Aggregation(name, agg.kind, text, KINDS[agg.kind].type(argument))

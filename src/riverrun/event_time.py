@@ -36,10 +36,11 @@ Duration = str | timedelta
 
 def microseconds(duration: Duration, where: object = None) -> int:
     """`"5 minutes"`, `"1 hour 30 minutes"` or a timedelta, in microseconds."""
-    if isinstance(duration, timedelta):
+    if isinstance(duration, timedelta) and duration >= timedelta(0):
         return round(duration / timedelta(microseconds=1))
-    parts = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]+)", duration.lower())
-    rest = re.sub(r"\d+(?:\.\d+)?\s*[a-z]+", "", duration.lower()).strip(" ,")
+    text = duration.lower() if isinstance(duration, str) else ""
+    parts = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]+)", text)
+    rest = re.sub(r"\d+(?:\.\d+)?\s*[a-z]+", "", text).strip(" ,")
     known = [(number, _unit(word)) for number, word in parts]
     if not parts or rest or any(unit is None for _, unit in known):
         raise ProgramError(

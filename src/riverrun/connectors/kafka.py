@@ -161,7 +161,7 @@ class KafkaRecords:
 
     def _stop_fetching(self, topic: str, partition: int, open_ranges: dict[str, Range]) -> None:
         if open_ranges:
-            self.consumer.pause([TopicPartition(topic, partition)])
+            self.consumer.incremental_unassign([TopicPartition(topic, partition)])
 
 
 def _extend(current: Range, messages: list[Message]) -> int:

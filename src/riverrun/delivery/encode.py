@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pyarrow as pa
 
 from riverrun.kernels.sql import Evaluator
 from riverrun.program import OutputSpec
-from riverrun.schema import literal, quoted
+from riverrun.schema import METADATA, literal, quoted
 
 Line = dict[str, Any]
 
@@ -56,7 +57,7 @@ def _line(output: OutputSpec, row: dict[str, Any]) -> Line:
 
 
 def ordered(found: list[Line]) -> list[Line]:
-    """One batch's lines: by output; facts by time and position, changes by window, key, `-` first."""
+    """A batch's lines by output; facts by time and position, changes by window, key, `-` first."""
     ranked = sorted(found, key=lambda line: (line["output"], line["place"]))
     return [{name: item for name, item in line.items() if name != "place"} for line in ranked]
 
@@ -67,19 +68,30 @@ def _object(names: tuple[str, ...], output: OutputSpec) -> str:
 
 
 def _json_value(name: str, output: OutputSpec) -> str:
-    column = quoted(name)
-    if not output.schema.type_of(name).startswith("TIMESTAMP"):
-        return column
+    return _with_iso_times(quoted(name), _type(name, output))
+
+
+def _type(name: str, output: OutputSpec) -> str:
+    """A key may be what Kafka knows of a record, which is not among the columns written."""
+    return output.schema.type_of(name) if name in output.schema else dict(METADATA)[name]
+
+
+def _with_iso_times(value: str, type: str) -> str:
+    """Timestamps, also those in a list, as text in ISO 8601."""
+    if not re.fullmatch(r"TIMESTAMP[\w ]*(\[\])*", type):
+        return value
+    if type.endswith("[]"):
+        return f"list_transform({value}, lambda x: {_with_iso_times('x', type.removesuffix('[]'))})"
     whole, parts = literal("%Y-%m-%dT%H:%M:%SZ"), literal("%Y-%m-%dT%H:%M:%S.%fZ")
     return (
-        f"CASE WHEN epoch_us({column}) % 1000000 = 0 THEN strftime({column}, {whole}) "
-        f"ELSE strftime({column}, {parts}) END"
+        f"CASE WHEN epoch_us({value}) % 1000000 = 0 THEN strftime({value}, {whole}) "
+        f"ELSE strftime({value}, {parts}) END"
     )
 
 
 def _key_text(output: OutputSpec) -> str:
     """The key as bytes of a record: plain text for one text column, else JSON."""
-    if len(output.key) == 1 and output.schema.type_of(output.key[0]) == "VARCHAR":
+    if len(output.key) == 1 and _type(output.key[0], output) == "VARCHAR":
         return quoted(output.key[0])
     return _key_json(output)
 

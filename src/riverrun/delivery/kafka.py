@@ -22,7 +22,7 @@ PRODUCER = {
     "batch.size": str(1 << 20),
     "queue.buffering.max.messages": "500000",
     "queue.buffering.max.kbytes": str(256 << 10),
-    "delivery.report.only.error": "true",
+    "delivery.report.only.error": True,
 }
 AT_ONCE = 20_000
 

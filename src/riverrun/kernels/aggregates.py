@@ -14,7 +14,7 @@ import polars as pl
 from riverrun.program import Aggregation
 from riverrun.schema import quoted
 
-ORDER = "{'at': __at, 'pos': __pos, 'sub': __sub}"
+ORDER = "{{'at': __at, 'pos': __pos, 'sub': __sub}}"
 PLACED = "{{'at': __at, 'pos': __pos, 'sub': __sub, 'value': {x}}}"
 
 
@@ -118,7 +118,7 @@ def _argument(aggregation: Aggregation) -> str:
 
 
 def _column(aggregation: Aggregation, part: Part) -> str:
-    return f"{aggregation.name}__{part.suffix}"
+    return f"__{aggregation.name}__{part.suffix}"
 
 
 def merged(aggregations: tuple[Aggregation, ...]) -> list[pl.Expr]:

@@ -24,7 +24,7 @@ TIMESTAMP_NUMBERS = {"TIMESTAMP_S": 1_000_000, "TIMESTAMP_MS": 1_000}
 
 @dataclass(frozen=True)
 class Lot:
-    """Raw records of one partition: __value, __key, __timestamp (ms), __offset, __headers if needed."""
+    """Raw records of a partition: __value, __key, __timestamp (ms), __offset, perhaps __headers."""
 
     topic: str
     partition: int
@@ -67,7 +67,7 @@ class LotReader:
         source = self.program.source(lot.topic)
         decoded = self._decode(source, lot)
         good, dead = _split(decoded)
-        reading = Reading([], _highest(good), len(dead))
+        reading = Reading([], _highest(good), dead=0)
         seq = position(source.index, lot.partition, lot.start)
         for branch in self.program.branches_of(source.edge):
             rows, failed = self._evaluate(branch, good, clocks)
@@ -75,7 +75,7 @@ class LotReader:
             reading.chunks += self.packed(branch.target, rows, seq)
         if dead:
             letters = _dead_letters(lot, source, dead)
-            reading.dead = len(dead)
+            reading.dead = letters.num_rows
             reading.chunks += self.packed(DEAD, letters, seq)
         return reading
 
@@ -124,32 +124,40 @@ class LotReader:
 
 def decoder(source: SourceSpec) -> str:
     """The query from raw records to columns, with event time, position and what is wrong."""
-    shape = {column.name: _json_type(column) for column in source.schema.columns}
-    columns = [f"{_decoded(column)} AS {quoted(column.name)}" for column in source.schema.columns]
+    shape = {column.name: _json_type(column.type) for column in source.schema.columns}
+    columns = [
+        f"{_decoded(f'__parsed.{quoted(column.name)}', column.type)} AS {quoted(column.name)}"
+        for column in source.schema.columns
+    ]
     at = "_timestamp" if source.time == "_timestamp" else quoted(source.time)
     metadata = [f"{_metadata(name, source)} AS {name}" for name in sorted(source.metadata)]
     moment = "make_timestamp(__timestamp * 1000)" if at == "_timestamp" else at
     return (
         f"SELECT * EXCLUDE (__value, __parsed, __offset, __timestamp), {moment} AS __at, "
         f"/*base*/ + __offset AS __pos, 0::BIGINT AS __sub, {_cause(source)} AS __cause FROM ("
-        f"SELECT {', '.join([*columns, *metadata])}, __offset, __timestamp, __value, __parsed FROM ("
-        f"SELECT *, TRY(json_transform(__value, {literal(json.dumps(shape))})) AS __parsed FROM lot))"
+        f"SELECT {', '.join([*columns, *metadata])}, __offset, __timestamp, __value, __parsed "
+        f"FROM (SELECT *, TRY(json_transform(__value, {literal(json.dumps(shape))})) AS __parsed "
+        "FROM lot))"
     )
 
 
-def _json_type(column: Column) -> str:
-    if column.type in TIMESTAMP_NUMBERS:
+def _json_type(type: str) -> str:
+    """The type that JSON is read with: timestamps come as text or numbers."""
+    if type.endswith("[]"):
+        return f"{_json_type(type.removesuffix('[]'))}[]"
+    if type in TIMESTAMP_NUMBERS:
         return "BIGINT"
-    return "VARCHAR" if column.type.startswith("TIMESTAMP") else column.type
+    return "VARCHAR" if type.startswith("TIMESTAMP") else type
 
 
-def _decoded(column: Column) -> str:
-    value = f"__parsed.{quoted(column.name)}"
-    if column.type in TIMESTAMP_NUMBERS:
-        return f"make_timestamp({value} * {TIMESTAMP_NUMBERS[column.type]})"
-    if column.type.startswith("TIMESTAMP"):
-        return f"(TRY_CAST({value} AS TIMESTAMPTZ) AT TIME ZONE 'UTC')"
-    return value
+def _decoded(value: str, type: str) -> str:
+    if _json_type(type) == type:
+        return value
+    if type.endswith("[]"):
+        return f"list_transform({value}, lambda x: {_decoded('x', type.removesuffix('[]'))})"
+    if type in TIMESTAMP_NUMBERS:
+        return f"make_timestamp({value} * {TIMESTAMP_NUMBERS[type]})"
+    return f"(TRY_CAST({value} AS TIMESTAMPTZ) AT TIME ZONE 'UTC')"
 
 
 def _metadata(name: str, source: SourceSpec) -> str:
@@ -164,23 +172,40 @@ def _metadata(name: str, source: SourceSpec) -> str:
 
 
 def _cause(source: SourceSpec) -> str:
-    """What is wrong with a record, or NULL. Only records with a missing field are looked at closely."""
-    missing = " OR ".join(f"{quoted(c.name)} IS NULL" for c in source.schema.columns)
+    """What is wrong with a record, or NULL. Only those with something missing are looked at."""
     checks = [
-        "WHEN __value IS NULL THEN 'the value is empty or not UTF-8 text'",
-        "WHEN __parsed IS NULL THEN 'the value is not JSON'",
+        "WHEN coalesce(__value, '') = '' THEN 'the value is empty or not UTF-8 text'",
+        "WHEN NOT json_valid(__value) THEN 'the value is not JSON'",
         "WHEN json_type(__value) <> 'OBJECT' THEN 'the value is not a JSON object'",
     ]
     for column in source.schema.columns:
         path = literal(f'$."{column.name}"')
-        field = f"json_extract_string(__value, {path})"
-        checks.append(
-            f"WHEN {quoted(column.name)} IS NULL AND coalesce(json_type(__value, {path}), 'NULL') <> 'NULL' "
-            f"THEN {literal(column.name)} || ' is not a {column.type}: ' || left({field}, 100)"
-        )
+        shown = f"left(json_extract_string(__value, {path}), 100)"
+        wrong = f"{literal(f'{column.name} is not a {column.type}: ')} || {shown}"
+        checks.append(f"WHEN {_lost(column)} THEN {wrong}")
     if source.time != "_timestamp":
-        checks.append(f"WHEN {quoted(source.time)} IS NULL THEN {literal(f'no time: {source.time} is missing')}")
+        missing_time = literal(f"no time: {source.time} is missing")
+        checks.append(f"WHEN {quoted(source.time)} IS NULL THEN {missing_time}")
+    missing = " OR ".join(_incomplete(column) for column in source.schema.columns)
     return f"CASE WHEN {missing} THEN CASE {' '.join(checks)} END END"
+
+
+def _incomplete(column: Column) -> str:
+    name = quoted(column.name)
+    has_nulls = f" OR list_count({name}) < len({name})" if column.type.endswith("[]") else ""
+    return f"{name} IS NULL{has_nulls}"
+
+
+def _lost(column: Column) -> str:
+    """Whether JSON has a value where the column, or an element of its list, is null."""
+    name = quoted(column.name)
+    field, items = literal(f'$."{column.name}"'), literal(f'$."{column.name}"[*]')
+    lost = f"{name} IS NULL AND coalesce(json_type(__value, {field}), 'NULL') <> 'NULL'"
+    if not column.type.endswith("[]"):
+        return lost
+    # an element may be null in JSON too, so those with a value are counted on both sides
+    given = f"list_filter(json_extract(__value, {items}), lambda x: json_type(x) <> 'NULL')"
+    return f"{lost} OR list_count({name}) < len({given})"
 
 
 def _split(decoded: pa.Table) -> tuple[pa.Table, list[tuple[int, str, str]]]:
@@ -237,4 +262,3 @@ def _letter(lot: Lot, record: dict[str, object], step: str, cause: str) -> dict[
         "__at": int(str(record["__timestamp"])) * 1000,
         "__sub": 0,
     }
-

@@ -47,6 +47,8 @@ def _functions() -> Mapping[str, str]:
             reasons[name] = "its result changes from run to run, so a replay would differ"
     for name in ("list", "first", "last", "min", "max", "sum", "count"):
         reasons[name] = "it aggregates; use .agg()"
+    for name in ("unnest", "generate_subscripts"):
+        reasons[name] = "an expression sees one row and gives one value; use .explode(…)"
     return reasons
 
 

@@ -1,9 +1,9 @@
-"""From a plan to a program: every path from a source or a step to the next step or output is one query."""
+"""From a plan to a program: every path from a source or step to a step or output is one query."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from riverrun.errors import ProgramError
@@ -49,11 +49,15 @@ DEAD_SCHEMA = parse(
 
 
 def compile_program(name: str, pages: int, outputs: tuple[Output, ...]) -> Program:
-    nodes = _all_nodes(outputs)
+    nodes = nodes_of(outputs)
     steps = [node for node in nodes if isinstance(node, Aggregate)]
     sparks = [node for node in nodes if isinstance(node, SparkStep)]
-    _refuse_duplicates(steps, outputs)
-    every_output = (*outputs, *_late_outputs(name, steps, outputs))
+    every_output = with_late_outputs(name, outputs)
+    _refuse_same_steps(steps)
+    _refuse_same_steps(sparks)
+    _refuse_same_outputs(every_output)
+    _refuse_tables_among_streams(nodes)
+    _refuse_lists_as_keys(steps)
     branches = [
         *(branch for step in steps for branch in _into_step(step)),
         *(branch for step in sparks for branch in _into_spark(step)),
@@ -65,16 +69,16 @@ def compile_program(name: str, pages: int, outputs: tuple[Output, ...]) -> Progr
         sources=tuple(_source_spec(index, node, branches) for index, node in _sources(nodes)),
         branches=tuple(branches),
         steps=tuple(_step_spec(step) for step in steps),
-        outputs=(*(_output_spec(each) for each in every_output), _dead(name)),
+        outputs=(*(_output_spec(each) for each in every_output), dead_output(name)),
         spark_steps=tuple(SparkSpec(step.name, step.input.schema.visible) for step in sparks),
     )
 
 
 def spark_functions(outputs: tuple[Output, ...]) -> dict[str, Callable[[Any], Any]]:
-    return {node.name: node.function for node in _all_nodes(outputs) if isinstance(node, SparkStep)}
+    return {node.name: node.function for node in nodes_of(outputs) if isinstance(node, SparkStep)}
 
 
-def _all_nodes(outputs: tuple[Output, ...]) -> list[Node]:
+def nodes_of(outputs: tuple[Output, ...]) -> list[Node]:
     found: dict[int, Node] = {}
 
     def visit(node: Node) -> None:
@@ -101,7 +105,7 @@ def _sources(nodes: list[Node]) -> list[tuple[int, Source]]:
     return list(enumerate(sources[topic] for topic in sorted(sources)))
 
 
-def _refuse_duplicates(steps: list[Aggregate], outputs: tuple[Output, ...]) -> None:
+def _refuse_same_steps(steps: Sequence[Aggregate | SparkStep]) -> None:
     names: dict[str, object] = {}
     for step in steps:
         if step.name in names:
@@ -109,9 +113,14 @@ def _refuse_duplicates(steps: list[Aggregate], outputs: tuple[Output, ...]) -> N
                 f"two steps are called {step.name!r}",
                 where=step.at,
                 got=f"the other is at {names[step.name]}",
-                hint='give one a name: .group_by(…, name="…")',
+                hint='give one a name: .group_by(…, name="…")'
+                if isinstance(step, Aggregate)
+                else "a .spark(…) step has the name of its function: give each its own",
             )
         names[step.name] = step.at
+
+
+def _refuse_same_outputs(outputs: tuple[Output, ...]) -> None:
     written: dict[str, object] = {"dead": "riverrun itself"}
     for output in outputs:
         if output.name in written:
@@ -124,15 +133,36 @@ def _refuse_duplicates(steps: list[Aggregate], outputs: tuple[Output, ...]) -> N
         written[output.name] = output.at
 
 
-def _late_outputs(
-    app: str, steps: list[Aggregate], outputs: tuple[Output, ...]
-) -> Iterator[Output]:
-    """Late rows that the program does not use itself are kept in a topic."""
-    used = {id(n.input) for o in outputs for n in _all_nodes((o,)) if isinstance(n, Late)}
+def _refuse_tables_among_streams(nodes: list[Node]) -> None:
+    for node in nodes:
+        if isinstance(node, Union) and any(changes(each) for each in node.inputs):
+            raise ProgramError("a union is of streams, not of tables", where=node.at)
+
+
+def _refuse_lists_as_keys(steps: list[Aggregate]) -> None:
     for step in steps:
-        if step.window.size and id(step) not in used:
-            late = Late(step, step.input.schema, step.at)
-            yield Output(late, Topic(f"{app}.{step.name}.late"), step.at, f"{step.name}.late")
+        for key in step.keys:
+            found = step.schema.type_of(key)
+            if re.search(r"\]$|^MAP", found):
+                raise ProgramError(
+                    f"rows cannot be grouped by {key!r}, which is {found}",
+                    where=step.at,
+                    hint="group by a single value, e.g. one computed with with_columns()",
+                )
+
+
+def with_late_outputs(app: str, outputs: tuple[Output, ...]) -> tuple[Output, ...]:
+    """The outputs; late rows that the program does not use itself are kept in a topic."""
+    nodes = nodes_of(outputs)
+    used = {id(node.input) for node in nodes if isinstance(node, Late)}
+    steps = [node for node in nodes if isinstance(node, Aggregate) and node.window.size]
+    added = [_late_output(app, step) for step in steps if id(step) not in used]
+    return (*outputs, *added)
+
+
+def _late_output(app: str, step: Aggregate) -> Output:
+    late = Late(step, step.input.schema.visible, step.at)
+    return Output(late, Topic(f"{app}.{step.name}.late"), step.at, f"{step.name}.late")
 
 
 def _output_spec(output: Output) -> OutputSpec:
@@ -140,7 +170,7 @@ def _output_spec(output: Output) -> OutputSpec:
     return OutputSpec(output.name, output.sink, node.schema.visible, key_of(node), changes(node))
 
 
-def _dead(app: str) -> OutputSpec:
+def dead_output(app: str) -> OutputSpec:
     return OutputSpec("dead", Topic(f"{app}.dead"), DEAD_SCHEMA, ("key",), table=False)
 
 
@@ -183,23 +213,39 @@ def _paces(node: Node) -> dict[str, Pace]:
 
 def _into_output(output: Output) -> Iterator[Branch]:
     columns = output.input.schema.visible.names
+    own_key = tuple(name for name in key_of(output.input) if name not in columns)
+    hidden = CHANGE_COLUMNS if changes(output.input) else FACT_COLUMNS
     for origin, query in _paths(output.input):
-        hidden = CHANGE_COLUMNS if changes(output.input) else FACT_COLUMNS
-        final = f"SELECT {_list((*columns, *hidden))} FROM ({query})" if query else None
+        source = f"({query})" if query else "rows"
+        chosen = f"SELECT {_list((*columns, *own_key, *hidden))} FROM {source}"
+        final = chosen if query or own_key else None
         yield Branch(origin, final, f"out:{output.name}", str(output.at))
 
 
 def _into_spark(step: SparkStep) -> Iterator[Branch]:
     columns = (*step.input.schema.visible.names, *FACT_COLUMNS)
-    for origin, query in _paths(step.input):
+    for origin, query in _paths_from_sources(step):
         final = f"SELECT {_list(columns)} FROM ({query or 'rows'})"
         yield Branch(origin, final, f"spark:{step.name}", str(step.at))
 
 
 def _into_step(step: Aggregate) -> Iterator[Branch]:
-    for origin, query in _paths(step.input):
+    for origin, query in _paths_from_sources(step):
         source = f"({query})" if query else "rows"
         yield Branch(origin, _combine(step, source), f"step:{step.name}", str(step.at))
+
+
+def _paths_from_sources(step: Aggregate | SparkStep) -> Iterator[tuple[str, str | None]]:
+    """The ways into a step; there is one exchange, so what leaves a step does not enter another."""
+    for origin, query in _paths(step.input):
+        if origin.startswith(("late:", "table:")):
+            raise ProgramError(
+                f"the step {step.name!r} is fed by another step",
+                where=step.at,
+                got=origin,
+                hint="write to a topic with .to(…), and read the topic in another application",
+            )
+        yield origin, query
 
 
 def _combine(step: Aggregate, source: str) -> str:
@@ -208,8 +254,8 @@ def _combine(step: Aggregate, source: str) -> str:
     spec = _step_spec(step)
     parts = parts_sql(step.aggregations)
     if not window.size:
-        keys = _list(step.keys)
-        return f"SELECT 0::BIGINT AS __window, {keys}, {', '.join(parts)} FROM {source} GROUP BY {keys}"
+        chosen = f"0::BIGINT AS __window, {_list(step.keys)}, {', '.join(parts)}"
+        return f"SELECT {chosen} FROM {source} GROUP BY {_list(step.keys)}"
     start = f"epoch_us(__at) - (epoch_us(__at) % {window.size} + {window.size}) % {window.size}"
     late = f"__window + {window.size + window.updatable} <= {CLOCK}"
     row = ", ".join(
@@ -218,7 +264,8 @@ def _combine(step: Aggregate, source: str) -> str:
     return (
         f"SELECT __window, {_list(step.keys)}, {', '.join(parts)}, "
         f"any_value(struct_pack({row})) FILTER (__may_be_late) AS __row "
-        f"FROM (SELECT *, {late} AS __may_be_late FROM (SELECT *, {start} AS __window FROM {source})) "
+        f"FROM (SELECT *, {late} AS __may_be_late "
+        f"FROM (SELECT *, {start} AS __window FROM {source})) "
         f"GROUP BY __window, {_list(step.keys)}, "
         "CASE WHEN __may_be_late THEN __pos END, CASE WHEN __may_be_late THEN __sub END"
     )

@@ -1,4 +1,4 @@
-"""The nodes of a plan: frozen data, valid when built. The language in stream.py and table.py makes them."""
+"""The nodes of a plan: frozen data, valid when built. The language makes them."""
 
 from __future__ import annotations
 
@@ -127,7 +127,9 @@ class Late:
     at: Location
 
 
-Node = Source | Where | Select | WithColumns | Explode | Union | KeyBy | SparkStep | Aggregate | Late
+Node = (
+    Source | Where | Select | WithColumns | Explode | Union | KeyBy | SparkStep | Aggregate | Late
+)
 
 
 @dataclass(frozen=True)
@@ -167,8 +169,7 @@ def key_of(node: Node) -> tuple[str, ...]:
         return node.table_key
     if isinstance(node, KeyBy):
         return node.columns
-    if isinstance(node, Late):
-        return key_of(node.input.input)
-    keys = {key_of(each) for each in inputs_of(node)}
+    origins = (node.input.input,) if isinstance(node, Late) else inputs_of(node)
+    keys = {key_of(each) for each in origins}
     key = keys.pop() if len(keys) == 1 else ()
     return key if all(name in node.schema for name in key) else ()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from riverrun.embedded.java import Java
+from riverrun.spark import zygote
 
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """The JVM moves few fat rows: the optimising compiler and the parallel collector only cost."""
@@ -27,13 +29,16 @@ def start(
     name: str, *, master: str, java: Java, folder: Path, extra: Mapping[str, str]
 ) -> SparkSession:
     os.environ["JAVA_HOME"] = str(java.home)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    folder.mkdir(parents=True, exist_ok=True)
+    local = master.startswith("local")
+    os.environ["PYSPARK_PYTHON"] = str((local and zygote.start(folder)) or sys.executable)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    work = folder / "work"
     parallel = str(cores(master))
     settings = {
         "spark.sql.shuffle.partitions": parallel,
         "spark.default.parallelism": parallel,
-        "spark.driver.extraJavaOptions": JVM,
+        "spark.driver.extraJavaOptions": f"{JVM} {_log4j(folder)}",
         "spark.executor.extraJavaOptions": JVM,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -42,8 +47,8 @@ def start(
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.local.dir": str(folder),
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.local.dir": str(work),
+        "spark.sql.warehouse.dir": str(work / "warehouse"),
         "spark.executorEnv.POLARS_MAX_THREADS": "1",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
         "spark.sql.streaming.stateStore.providerClass":
@@ -55,11 +60,40 @@ def start(
         "spark.sql.adaptive.enabled": "false",
         **extra,
     }  # fmt: skip
-    if master.startswith("local"):
+    if local:
         os.environ["POLARS_MAX_THREADS"] = "1"
     builder = SparkSession.builder.appName(name).master(master)
     for setting, value in settings.items():
         builder = builder.config(setting, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    with _stderr_to(folder / "spark.log"):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _stderr_to(log: Path) -> Iterator[None]:
+    """The JVM and its workers inherit the log as their standard error; ours stays as it is."""
+    sys.stderr.flush()
+    ours = os.dup(2)
+    with log.open("a") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
+
+
+LOG4J = """rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.target = SYSTEM_ERR
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+
+
+def _log4j(folder: Path) -> str:
+    file = folder / "log4j2.properties"
+    file.write_text(LOG4J)
+    return f"-Dlog4j2.configurationFile={file}"

@@ -16,12 +16,14 @@ from riverrun.app import App
 from riverrun.connectors.files import MemoryTopics, Record, as_bytes
 from riverrun.delivery.encode import Line, lines, ordered
 from riverrun.delivery.outbox import Outbox, Status
-from riverrun.errors import ProgramError
+from riverrun.errors import InputError, ProgramError
 from riverrun.event_time import Duration, Punctuation, microseconds
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.lots import LotReader
 from riverrun.kernels.pages import PUNCTUATION, PageKernel, encode_punctuation
 from riverrun.kernels.state import SegmentCache
+from riverrun.program import SourceSpec
+from riverrun.testing.drawn import Lines, parse, records
 
 CACHE = 1 << 28
 
@@ -44,7 +46,7 @@ class MemoryStore:
 
 @dataclass
 class Checkpoint:
-    """What survives a crash: how far was read, the state of each page, and what was said of time."""
+    """What survives a crash: how far was read, each page's state, and what was said of time."""
 
     read: dict[str, int] = field(default_factory=dict)
     heads: dict[int, bytes] = field(default_factory=dict)
@@ -55,9 +57,18 @@ class Checkpoint:
 class Driver:
     """A program at rest. Nothing happens between calls.
 
-    >>> driver = Driver(app)                      # doctest: +SKIP
-    >>> driver.send("views", {"page": "/a"})
-    >>> driver.batch()
+    >>> import riverrun as rr
+    >>> app = rr.App("shop")
+    >>> app.stream("views", schema="page string, ms bigint").where("ms > 500").to("slow")
+    >>> out = Driver(app).run(views='''
+    ...     page | ms
+    ...     /a   | 100
+    ...     /b   | 900
+    ... ''')
+    >>> out.assert_is('''
+    ...     page | ms
+    ...     /b   | 900
+    ... ''')
     """
 
     def __init__(self, app: App) -> None:
@@ -93,18 +104,42 @@ class Driver:
             record = Record(as_bytes(value), as_bytes(key), timestamp, partition, marks)
             self.topics.append(topic, record)
 
-    def batch(self, *, ended: bool = False) -> list[Line]:
+    def run(self, **drawn: str) -> Lines:
+        """Runs the batches of drawn tables, one per topic, and returns what comes out of them.
+
+        The n-th batch of each table is part of the n-th batch. See `riverrun.testing.drawn`.
+        """
+        topics = {
+            topic: list(records(parse(text), self._source(topic))) for topic, text in drawn.items()
+        }
+        found = Lines()
+        for number in range(max(map(len, topics.values()), default=0)):
+            for topic, batches in topics.items():
+                for record in batches[number] if number < len(batches) else ():
+                    self.topics.append(topic, record)
+            found += self.batch()
+        return found
+
+    def _source(self, topic: str) -> SourceSpec:
+        known = {source.topic: source for source in self.program.sources}
+        if topic not in known:
+            raise InputError(
+                f"the program does not read {topic!r}", hint=f"it reads: {', '.join(known)}"
+            )
+        return known[topic]
+
+    def batch(self, *, ended: bool = False) -> Lines:
         """Reads all that was sent, and returns what comes out."""
         ends = {name: len(records) for name, records in self.topics.records.items()}
         return self.batch_up_to(ends, ended=ended)
 
-    def batch_up_to(self, ends: Mapping[str, int], *, ended: bool = False) -> list[Line]:
+    def batch_up_to(self, ends: Mapping[str, int], *, ended: bool = False) -> Lines:
         found, checkpoint, status = self._run(dict(ends), ended)
         self.checkpoint = checkpoint
         self.status.add(status)
         for line in found:
             self.outputs[line["output"]].append(line)
-        return found
+        return Lines(found)
 
     def crash(self) -> None:
         """Runs the next batch and dies before it is committed: nothing of it remains."""
@@ -117,12 +152,12 @@ class Driver:
         self.checkpoint = copy.deepcopy(self.checkpoint)
         self.checkpoint.clocks = None
 
-    def pass_time(self, duration: Duration | timedelta) -> list[Line]:
+    def pass_time(self, duration: Duration | timedelta) -> Lines:
         """Moves the wall clock and runs a batch."""
         self.tick += microseconds(duration)
         return self.batch()
 
-    def end(self) -> list[Line]:
+    def end(self) -> Lines:
         """The input has ended: every window closes."""
         return self.batch(ended=True)
 

@@ -1,0 +1,104 @@
+"""What a running application shows in the terminal: its progress, and its table as it changes."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table as Grid
+from rich.text import Text
+
+ROWS = 15
+
+
+class LiveView:
+    """On a terminal a table that changes in place; elsewhere one line per batch."""
+
+    def __init__(self, name: str, *, quiet: bool = False) -> None:
+        self.name, self.quiet = name, quiet
+        self.console = Console(stderr=quiet)
+        self.rows: dict[str, dict[str, dict[str, Any]]] = {}
+        self.changed: set[str] = set()
+        self.started_at = time.monotonic()
+        self.first_result: float | None = None
+        self.last: tuple[float, int] = (self.started_at, 0)
+        self.rate = 0.0
+        self.live: Live | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.live is not None:
+            self.live.stop()
+
+    def tell(self, text: str) -> None:
+        if not self.quiet:
+            self.console.print(Text(f"{time.monotonic() - self.started_at:5.1f} s  {text}", style="dim"))
+
+    def show(self, status: dict[str, Any]) -> None:
+        self._measure(status)
+        self.changed = set()
+        for line in status["shown"]:
+            self._apply(line)
+        if self.console.is_terminal:
+            if self.live is None:
+                self.live = Live(console=self.console, auto_refresh=False)
+                self.live.start()
+            self.live.update(self._picture(status), refresh=True)
+        else:
+            self.console.print(self._summary(status))
+
+    def _measure(self, status: dict[str, Any]) -> None:
+        now = time.monotonic()
+        before, events = self.last
+        if status["events"] > events:
+            self.rate = (status["events"] - events) / max(now - before, 1e-6)
+        self.last = (now, status["events"])
+        if self.first_result is None and any(status["written"].values()):
+            self.first_result = now - self.started_at
+
+    def _apply(self, line: dict[str, Any]) -> None:
+        table = self.rows.setdefault(line["output"], {})
+        key = str(line["key"])
+        if line["op"] == "+":
+            table[key] = line["value"]
+            self.changed.add(key)
+        elif table.get(key) == line["value"]:
+            del table[key]
+
+    def _summary(self, status: dict[str, Any]) -> str:
+        written = ", ".join(f"{name} {count:,}" for name, count in sorted(status["written"].items()))
+        first = f", first result after {self.first_result:.1f} s" if self.first_result else ""
+        return (
+            f"{self.name}: batch {status['batch']}, {status['events']:,} events"
+            f" ({self.rate:,.0f}/s), late {status['late']:,}, dead {status['dead']:,}"
+            f"{f', written: {written}' if written else ''}{first}"
+        )
+
+    def _picture(self, status: dict[str, Any]) -> Group:
+        return Group(Text(self._summary(status)), *(self._grid(n, t) for n, t in self.rows.items()))
+
+    def _grid(self, name: str, table: dict[str, dict[str, Any]]) -> Grid:
+        grid = Grid(title=name.removeprefix("screen:"), title_justify="left")
+        latest = sorted(table.items(), key=_newest, reverse=True)[:ROWS]
+        for column in latest[0][1] if latest else ():
+            grid.add_column(column)
+        for key, row in latest:
+            style = "bold green" if key in self.changed else ""
+            grid.add_row(*(_cell(value) for value in row.values()), style=style)
+        return grid
+
+
+def _newest(item: tuple[str, dict[str, Any]]) -> tuple[str, float]:
+    numbers = [v for v in item[1].values() if isinstance(v, int | float)]
+    return str(item[1].get("window_start", "")), float(numbers[0]) if numbers else 0.0
+
+
+def _cell(value: Any) -> str:
+    return f"{value:,.2f}" if isinstance(value, float) else str(value)

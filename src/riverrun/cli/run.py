@@ -1,0 +1,40 @@
+"""`riverrun run`: run a program until it is stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from riverrun.cli import say_json
+from riverrun.cli.live import LiveView
+from riverrun.cli.program_file import load_app
+from riverrun.config import load
+
+
+@click.command()
+@click.argument("program", type=click.Path(path_type=Path))
+@click.option("--brokers", help="Kafka's address; the embedded broker if not given.")
+@click.option("--master", help="Spark's master, local[*] if not given.")
+@click.option("--fresh", is_flag=True, help="Forget the checkpoint and start over.")
+@click.option("--once", is_flag=True, help="Read what there is, then stop.")
+@click.option("--max-events", type=int, default=500_000, show_default=True, help="Most events per batch.")
+@click.option("--json", "as_json", is_flag=True, help="Print each batch's status as one line of JSON.")
+def command(
+    program: Path, brokers: str | None, master: str | None, as_json: bool, **options: bool | int
+) -> None:
+    """Run PROGRAM until Ctrl-C.
+
+    \b
+    riverrun run app.py                       on the embedded broker and local Spark
+    riverrun run app.py --brokers host:9092   on any cluster; see riverrun.toml for TLS and SASL
+    riverrun run app.py --once                read what there is, then stop
+    """
+    from riverrun.runtime.run import Options, started  # noqa: PLC0415 - Spark only when it is needed
+
+    app = load_app(program)
+    settings = load().override(brokers=brokers, master=master)
+    view = LiveView(app.name, quiet=as_json)
+    with view, started(app, settings, Options(**options), view.tell) as running:  # type: ignore[arg-type]
+        for status in running.watch():
+            say_json(status) if as_json else view.show(status)

@@ -1,0 +1,310 @@
+"""A program as people read it: sources, steps and outputs, each with the user's own line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from riverrun.errors import Location
+from riverrun.event_time import duration_text
+from riverrun.plan.compile import DEAD_SCHEMA, dead_output, nodes_of, with_late_outputs
+from riverrun.plan.nodes import (
+    Aggregate,
+    Explode,
+    KeyBy,
+    Late,
+    Node,
+    Output,
+    Select,
+    Source,
+    SparkStep,
+    Where,
+    WithColumns,
+    changes,
+    inputs_of,
+    key_of,
+)
+from riverrun.program import Aggregation, Sink, Topic
+from riverrun.schema import Schema, quoted
+
+SHAPES = {"source": '[/"{}"/]', "step": '[["{}"]]', "output": '(["{}"])'}
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A program to be described: its outputs, those that riverrun adds included."""
+
+    name: str
+    pages: int
+    outputs: tuple[Output, ...]
+    """Without dead letters, which come from everywhere."""
+    own: int
+    """How many of the outputs the program declares itself."""
+
+    @property
+    def nodes(self) -> list[Node]:
+        return nodes_of(self.outputs)
+
+    @property
+    def sources(self) -> list[Source]:
+        return [node for node in self.nodes if isinstance(node, Source)]
+
+    @property
+    def steps(self) -> list[Aggregate]:
+        return [node for node in self.nodes if isinstance(node, Aggregate)]
+
+
+def topology(name: str, pages: int, outputs: tuple[Output, ...]) -> Topology:
+    return Topology(name, pages, with_late_outputs(name, outputs), len(outputs))
+
+
+def as_text(topology: Topology, folder: Path) -> str:
+    """Blocks of lines; files are shown as seen from `folder`."""
+    blocks = [
+        [f"{topology.name} ({topology.pages} pages)"],
+        *(_source_block(source, folder) for source in topology.sources),
+        *(_step_block(step, folder) for step in topology.steps),
+        *(_output_block(topology, number, folder) for number in range(len(topology.outputs))),
+        _dead_block(topology.name),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def _source_block(source: Source, folder: Path) -> list[str]:
+    pace = source.pace
+    return [
+        _headline(f"source {source.topic}", source.at, folder),
+        _field("schema", _columns(source.schema)),
+        _field("key", source.key or "none"),
+        _field("time", source.time),
+        _field("lateness", f"{duration_text(pace.lateness)}, idle {duration_text(pace.idle)}"),
+        _field("start", source.start),
+    ]
+
+
+def _step_block(step: Aggregate, folder: Path) -> list[str]:
+    return [
+        _headline(f"step {step.name}", step.at, folder),
+        *_paths_text(step.input, folder),
+        _field("keys", ", ".join(step.keys)),
+        _field("window", _window_text(step)),
+        _field("emit", step.window.emit),
+        *(_field(each.name, f"{_call(each)}: {each.type}") for each in step.aggregations),
+    ]
+
+
+def _output_block(topology: Topology, number: int, folder: Path) -> list[str]:
+    output = topology.outputs[number]
+    kind = "table" if changes(output.input) else "stream"
+    by = "" if number < topology.own else ", by default"
+    return [
+        _headline(f"output {output.name} ({kind}{by})", output.at, folder),
+        *_paths_text(output.input, folder),
+        _field("columns", _columns(output.input.schema)),
+        _field("key", ", ".join(key_of(output.input)) or "none"),
+        _field("to", _sink_text(output.sink)),
+    ]
+
+
+def _dead_block(app: str) -> list[str]:
+    dead = dead_output(app)
+    return [
+        f"output {dead.name} (stream, by default)",
+        _field("from", "records that cannot be read, or that an expression fails on"),
+        _field("columns", _columns(DEAD_SCHEMA)),
+        _field("key", ", ".join(dead.key)),
+        _field("to", _sink_text(dead.sink)),
+    ]
+
+
+def _headline(title: str, at: Location, folder: Path) -> str:
+    return f"{title}  # {_place(at, folder)}"
+
+
+def _field(name: str, text: str) -> str:
+    return f"  {name:<9} {text}"
+
+
+def _place(at: Location, folder: Path) -> str:
+    path = Path(at.file)
+    return f"{path.relative_to(folder) if path.is_relative_to(folder) else path}:{at.line}"
+
+
+def _columns(schema: Schema) -> str:
+    return ", ".join(f"{column.name} {column.type}" for column in schema.visible.columns)
+
+
+def _window_text(step: Aggregate) -> str:
+    if not step.window.size:
+        return "none: one row per key, for ever"
+    return f"{duration_text(step.window.size)}, updatable {duration_text(step.window.updatable)}"
+
+
+def _call(aggregation: Aggregation) -> str:
+    return f"{aggregation.kind}({_plain(aggregation.expression or '')})"
+
+
+def _plain(expression: str) -> str:
+    """A lone column without its quotes."""
+    return re.sub(r'^"(\w+)"$', r"\1", expression)
+
+
+def _sink_text(sink: Sink) -> str:
+    if not isinstance(sink, Topic):
+        return "screen"
+    count = f" ({sink.partitions} partitions)" if sink.partitions else ""
+    return f"topic {sink.name}{count}"
+
+
+def paths(node: Node) -> Iterator[tuple[Node, list[Node]]]:
+    """Every way from a source or a step to this node, with the stateless steps passed on it."""
+    if isinstance(node, Source | Aggregate):
+        yield node, []
+        return
+    for each in inputs_of(node):
+        for origin, passed in paths(each):
+            yield origin, [*passed, node]
+
+
+def _paths_text(node: Node, folder: Path) -> Iterator[str]:
+    for number, (origin, passed) in enumerate(paths(node)):
+        yield _field("and from" if number else "from", _origin(origin))
+        for each in passed:
+            yield _field("", f"{_operation(each)}  # {_place(each.at, folder)}")
+
+
+def _origin(node: Node) -> str:
+    return node.topic if isinstance(node, Source) else str(getattr(node, "name", ""))
+
+
+def _operation(node: Node) -> str:
+    """A stateless step in the program's own words."""
+    match node:
+        case Where():
+            words = f"where {_plain(node.condition)}"
+        case Select() | WithColumns():
+            word = "select" if isinstance(node, Select) else "with_columns"
+            words = f"{word} {', '.join(_computed(*pair) for pair in node.columns)}"
+        case Explode():
+            words = f"explode {node.column}"
+        case KeyBy():
+            words = f"key_by {', '.join(node.columns)}"
+        case SparkStep():
+            words = f"spark {node.name}"
+        case _:
+            words = "late rows" if isinstance(node, Late) else "union"
+    return words
+
+
+def _computed(name: str, expression: str) -> str:
+    return name if expression == quoted(name) else f"{name} = {_plain(expression)}"
+
+
+def as_mermaid(topology: Topology) -> str:
+    """A flowchart: what is shared is drawn once."""
+    names = {id(node): f"n{number}" for number, node in enumerate(topology.nodes)}
+    lines = ["flowchart LR"]
+    for node in topology.nodes:
+        lines.append(f"    {names[id(node)]}{_box(node)}")
+        lines += [f"    {names[id(each)]} --> {names[id(node)]}" for each in inputs_of(node)]
+    for number, output in enumerate(topology.outputs):
+        lines.append(f"    out{number}{SHAPES['output'].format(_safe(output.name))}")
+        lines.append(f"    {names[id(output.input)]} --> out{number}")
+    dead = SHAPES["output"].format(_safe(dead_output(topology.name).name))
+    lines.append(f"    dead{dead}")
+    lines += [f"    {names[id(source)]} -.-> dead" for source in topology.sources]
+    return "\n".join(lines)
+
+
+def _box(node: Node) -> str:
+    if isinstance(node, Source):
+        return SHAPES["source"].format(_safe(node.topic))
+    if isinstance(node, Aggregate):
+        calls = [f"{each.name} = {_call(each)}" for each in node.aggregations]
+        window = [f"per {_window_text(node)}"] if node.window.size else []
+        by = f"by {', '.join(node.keys)}"
+        return SHAPES["step"].format("<br/>".join(map(_safe, [node.name, by, *window, *calls])))
+    return f'["{_safe(_operation(node))}"]'
+
+
+def _safe(text: str) -> str:
+    escaped = text.replace("&", "&amp;").replace('"', "&quot;")
+    return escaped.replace("<", "&lt;").replace(">", "&gt;")
+
+
+def as_dict(topology: Topology) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "name": topology.name,
+        "pages": topology.pages,
+        "sources": [_source_dict(source) for source in topology.sources],
+        "steps": [_step_dict(step) for step in topology.steps],
+        "outputs": [
+            *(_output_dict(each, n >= topology.own) for n, each in enumerate(topology.outputs)),
+            _dead_dict(topology.name),
+        ],
+    }
+
+
+def _source_dict(source: Source) -> dict[str, Any]:
+    return {
+        "topic": source.topic,
+        "schema": _schema_dict(source.schema),
+        "key": source.key,
+        "time": source.time,
+        "lateness": duration_text(source.pace.lateness),
+        "idle": duration_text(source.pace.idle),
+        "start": source.start,
+        "at": str(source.at),
+    }
+
+
+def _step_dict(step: Aggregate) -> dict[str, Any]:
+    window = step.window
+    return {
+        "name": step.name,
+        "from": _paths_dict(step.input),
+        "keys": list(step.keys),
+        "window": duration_text(window.size) if window.size else None,
+        "updatable": duration_text(window.updatable) if window.size else None,
+        "emit": window.emit,
+        "aggregates": [vars(each) for each in step.aggregations],
+        "at": str(step.at),
+    }
+
+
+def _output_dict(output: Output, by_default: bool) -> dict[str, Any]:
+    return {
+        "name": output.name,
+        "kind": "table" if changes(output.input) else "stream",
+        "default": by_default,
+        "from": _paths_dict(output.input),
+        "columns": _schema_dict(output.input.schema),
+        "key": list(key_of(output.input)),
+        "to": _sink_text(output.sink),
+        "at": str(output.at),
+    }
+
+
+def _dead_dict(app: str) -> dict[str, Any]:
+    dead = dead_output(app)
+    described = {"name": dead.name, "kind": "stream", "default": True, "from": []}
+    key, columns = list(dead.key), _schema_dict(DEAD_SCHEMA)
+    return described | {"columns": columns, "key": key, "to": _sink_text(dead.sink), "at": None}
+
+
+def _schema_dict(schema: Schema) -> list[dict[str, str]]:
+    return [{"name": each.name, "type": each.type} for each in schema.visible.columns]
+
+
+def _paths_dict(node: Node) -> list[dict[str, Any]]:
+    return [
+        {
+            "origin": _origin(origin),
+            "steps": [{"does": _operation(each), "at": str(each.at)} for each in passed],
+        }
+        for origin, passed in paths(node)
+    ]

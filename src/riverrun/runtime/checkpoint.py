@@ -1,0 +1,86 @@
+"""An application's checkpoint folder: held by one run at a time, and compared with the program."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from riverrun.errors import AlreadyRunning, CheckpointError
+from riverrun.program import Program
+
+
+@contextmanager
+def held(folder: Path, name: str) -> Iterator[None]:
+    """Nobody else may run the application meanwhile; the lock goes with the process."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.seek(0)
+            raise AlreadyRunning(
+                f"the application {name!r} is running already",
+                where=folder,
+                got=f"process {file.read().strip() or 'unknown'}",
+                hint="stop it first, or give this program another name",
+            ) from error
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def forget(folder: Path) -> None:
+    shutil.rmtree(folder / "query", ignore_errors=True)
+    (folder / "program.json").unlink(missing_ok=True)
+
+
+def shape(program: Program) -> dict[str, Any]:
+    """What state depends on: it must be the same when a program resumes."""
+    return {
+        "pages": program.pages,
+        "topics": [source.topic for source in program.sources],
+        "steps": {
+            step.name: {
+                "keys": list(step.keys),
+                "size": step.size,
+                "aggregates": [asdict(each) for each in step.aggregations],
+            }
+            for step in program.steps
+        },
+    }
+
+
+def compare(folder: Path, program: Program) -> None:
+    """Refuses a program whose state would not fit what the checkpoint holds."""
+    file = folder / "program.json"
+    if not file.exists():
+        return
+    before, now = json.loads(file.read_text()), json.loads(json.dumps(shape(program)))
+    if bool(before["steps"]) != bool(now["steps"]):
+        raise _changed("steps with state", folder, before["steps"], now["steps"])
+    if before["pages"] != now["pages"]:
+        raise _changed("pages", folder, before["pages"], now["pages"])
+    for name, step in now["steps"].items():
+        if name in before["steps"] and before["steps"][name] != step:
+            raise _changed(f"the step {name!r}", folder, before["steps"][name], step)
+
+
+def _changed(what: str, folder: Path, before: Any, now: Any) -> CheckpointError:
+    return CheckpointError(
+        f"the program does not fit its checkpoint: {what} changed",
+        where=folder,
+        got=f"{json.dumps(before)} became {json.dumps(now)}",
+        hint='start over with --fresh, or give the step a new name: .group_by(…, name="…")',
+    )
+
+
+def note(folder: Path, program: Program) -> None:
+    (folder / "program.json").write_text(json.dumps(shape(program), indent=1))

@@ -1,0 +1,151 @@
+"""A running application: checks everything first, then starts the query, watches it, and stops it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from riverrun.app import App
+from riverrun.config import Settings
+from riverrun.connectors import admin
+from riverrun.connectors.kafka import KafkaTopics
+from riverrun.embedded import java, kafka
+from riverrun.runtime import checkpoint
+from riverrun.program import OutputSpec, Program, Topic
+from riverrun.spark import session as spark_session
+from riverrun.spark.failures import translated
+from riverrun.spark.lower import start_query
+from riverrun.spark.source import Job
+from riverrun.spark.writer import last_status
+
+Tell = Callable[[str], None]
+WATCH = 0.1
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run, beyond what the program and the settings say."""
+
+    fresh: bool = False
+    """Forget the checkpoint and start over."""
+    once: bool = False
+    """Read what there is, then stop."""
+    max_events: int = 500_000
+
+
+class Running:
+    """A started application."""
+
+    def __init__(self, session: SparkSession, query: StreamingQuery, status: Path) -> None:
+        self.session, self.query, self.status_folder = session, query, status
+
+    def status(self) -> dict[str, Any] | None:
+        """Counts and clocks after the last batch; None before the first."""
+        return last_status(self.status_folder)
+
+    def watch(self) -> Iterator[dict[str, Any]]:
+        """Each batch's status as it is committed, until the query ends."""
+        seen = None
+        while True:
+            active = self.query.isActive
+            status = self.status()
+            if status and status["batch"] != seen:
+                seen = status["batch"]
+                yield status
+            elif not active:
+                break
+            else:
+                time.sleep(WATCH)
+        with translated():
+            self.query.awaitTermination()
+
+    def stop(self) -> None:
+        self.query.stop()
+
+
+@contextmanager
+def started(app: App, settings: Settings, options: Options, tell: Tell) -> Iterator[Running]:
+    """The application, running; everything that was started is stopped on the way out."""
+    program = app.program()
+    folder = settings.checkpoint_root / program.name
+    with checkpoint.held(folder, program.name):
+        if options.fresh:
+            checkpoint.forget(folder)
+        checkpoint.compare(folder, program)
+        found = java.find(settings.cache)
+        tell("connecting to Kafka" if settings.brokers else "starting Kafka")
+        client = kafka.ensure(settings)
+        prepare_topics(program, client)
+        run_folder = _run_folder(settings, program.name)
+        tell(f"starting Spark; its log is {run_folder / 'spark.log'}")
+        session = spark_session.start(
+            program.name,
+            master=settings.master,
+            java=found,
+            folder=run_folder,
+            extra=settings.spark,
+        )
+        try:
+            job = _job(program, client, settings, run_folder, options)
+            query = start_query(
+                session, job, app.spark_functions(), checkpoint=folder / "query", once=options.once
+            )
+            checkpoint.note(folder, program)
+            yield Running(session, query, job.status)
+            query.stop()
+        finally:
+            session.stop()
+            shutil.rmtree(run_folder / "work", ignore_errors=True)
+
+
+def _job(
+    program: Program, client: dict[str, str], settings: Settings, folder: Path, options: Options
+) -> Job:
+    status = folder / "status"
+    shutil.rmtree(status, ignore_errors=True)
+    status.mkdir(parents=True)
+    return Job(
+        program=program,
+        client=client,
+        files=None,
+        ended=False,
+        status=status,
+        collect=None,
+        parallel=spark_session.cores(settings.master),
+        max_events=options.max_events,
+        query_id=f"{program.name}-{os.getpid()}-{time.time_ns()}",
+    )
+
+
+def _run_folder(settings: Settings, name: str) -> Path:
+    folder = settings.home / "runs" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def prepare_topics(program: Program, client: dict[str, str]) -> None:
+    """Input topics must be there; output topics are created as they are needed."""
+    KafkaTopics(client).facts([source.topic for source in program.sources])
+    existing = {topic.name for topic in admin.topics(client)}
+    for output in program.outputs:
+        if isinstance(output.sink, Topic) and output.sink.name not in existing:
+            _create(output, output.sink, client)
+
+
+def _create(output: OutputSpec, sink: Topic, client: dict[str, str]) -> None:
+    small = output.name == "dead" or output.name.endswith(".late")
+    admin.create_topic(
+        client,
+        sink.name,
+        partitions=sink.partitions or (1 if small else 4),
+        config={"cleanup.policy": "compact"} if output.table else {},
+    )

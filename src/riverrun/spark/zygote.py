@@ -1,0 +1,165 @@
+"""One process that has imported everything, and is forked for each Python that Spark starts.
+
+Spark starts about six Python processes one after the other before the first batch, and each would
+import pandas, pyarrow and duckdb anew. Here they are imported once, while the JVM boots; what Spark
+starts in place of Python is `zygote_client.py`, which hands its arguments, environment and standard
+streams over and waits.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import runpy
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+PRELOAD = (
+    "pandas", "pyarrow.compute", "pyarrow.ipc", "duckdb", "confluent_kafka.admin",
+    "pyspark.worker", "pyspark.cloudpickle",
+    "pyspark.sql.worker.lookup_data_sources", "pyspark.sql.worker.create_data_source",
+    "pyspark.sql.worker.plan_data_source_read", "pyspark.sql.worker.write_into_data_source",
+    "pyspark.sql.worker.python_streaming_sink_runner",
+    "pyspark.sql.streaming.python_streaming_source_runner",
+    "pyspark.sql.streaming.transform_with_state_driver_worker",
+    "pyspark.sql.streaming.proto.StateMessage_pb2",
+)  # fmt: skip
+"""Not Polars: it starts threads when imported, and they do not survive a fork."""
+
+STREAMS = 3
+LONGEST_SHEBANG = 120
+
+
+def start(folder: Path) -> Path | None:
+    """Starts the process, and returns the executable to give Spark as its Python; None if it cannot be."""
+    if " " in sys.executable or len(sys.executable) > LONGEST_SHEBANG:
+        return None
+    address, script = folder / "zygote.sock", folder / "python"
+    if len(str(address)) > LONGEST_SHEBANG - 20:
+        return None
+    address.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(address))
+    listener.listen(64)
+    client = (Path(__file__).parent / "zygote_client.py").read_text()
+    script.write_text(f"#!{sys.executable} -IS\nADDRESS = {str(address)!r}\n{client}")
+    script.chmod(0o755)
+    with (folder / "spark.log").open("a") as log:
+        subprocess.Popen(
+            [sys.executable, "-m", __name__, str(listener.fileno())],
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+            pass_fds=[listener.fileno()],
+            stdin=subprocess.PIPE,  # closed when we die, and then it ends
+            stdout=log,
+            stderr=log,
+        )
+    listener.close()
+    return script
+
+
+def serve(listener: socket.socket) -> None:
+    """Forks a child per request, tells its client how it ended, ends it when the client goes."""
+    waiting = selectors.DefaultSelector()
+    waiting.register(listener, selectors.EVENT_READ)
+    waiting.register(0, selectors.EVENT_READ)
+    while True:
+        for key, _ in waiting.select():
+            if key.fileobj == 0:
+                return
+            if key.fileobj is listener:
+                _fork(listener, waiting)
+            else:
+                _end(key.data, waiting)
+
+
+def _fork(listener: socket.socket, waiting: selectors.BaseSelector) -> None:
+    connection, _ = listener.accept()
+    request, streams = _receive(connection)
+    pid = os.fork()
+    if pid == 0:
+        listener.close()
+        connection.close()
+        waiting.close()
+        _become(request, streams)
+    for stream in streams:
+        os.close(stream)
+    connection.sendall(pid.to_bytes(4, "big"))
+    child = (pid, os.pidfd_open(pid), connection)
+    waiting.register(child[1], selectors.EVENT_READ, child)
+    waiting.register(connection, selectors.EVENT_READ, child)
+
+
+def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    streams = array.array("i")
+    data, ancillary, _, _ = connection.recvmsg(8, socket.CMSG_SPACE(STREAMS * streams.itemsize))
+    for _, _, content in ancillary:
+        streams.frombytes(content)
+    length = int.from_bytes(data, "big")
+    body = b""
+    while len(body) < length:
+        body += connection.recv(length - len(body))
+    return json.loads(body), list(streams)
+
+
+def _become(request: dict[str, Any], streams: list[int]) -> None:
+    """In the child: be the Python that Spark asked for."""
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    os.chdir(request["folder"])
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:0] = [path for path in paths if path and path not in sys.path]
+    code = 1
+    try:
+        _run(request["arguments"])
+        code = 0
+    except SystemExit as exit_:
+        code = exit_.code if isinstance(exit_.code, int) else 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code & 0xFF)
+
+
+def _run(arguments: list[str]) -> None:
+    """`-m MODULE ARGUMENT…`, as the interpreter would."""
+    module = arguments.index("-m") + 1
+    sys.argv = arguments[module:]
+    sys.modules.pop(arguments[module], None)  # imported before, but not as the main module
+    runpy.run_module(arguments[module], run_name="__main__", alter_sys=True)
+
+
+def _end(child: tuple[int, int, socket.socket], waiting: selectors.BaseSelector) -> None:
+    pid, pidfd, connection = child
+    if pidfd not in waiting.get_map():
+        return
+    done, status = os.waitpid(pid, os.WNOHANG)
+    if done == 0:
+        os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+    waiting.unregister(pidfd)
+    waiting.unregister(connection)
+    os.close(pidfd)
+    try:
+        connection.sendall(bytes([os.waitstatus_to_exitcode(status) & 0xFF]))
+    except OSError:
+        pass  # the client has gone
+    connection.close()
+
+
+def main() -> None:
+    for module in PRELOAD:
+        __import__(module)
+    serve(socket.socket(fileno=int(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+# riverrun: `make demo` shows it, `make test` checks it. Needs Python 3.11 or later; uses uv when it is there.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+UV := $(shell command -v uv 2>/dev/null)
+NEWEST_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+# A name on the path may be a stub of a version manager, so each is tried, not only looked up.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	"$$p" -c '$(NEWEST_ENOUGH)' 2>/dev/null && echo "$$p" && break; done)
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test gate bench lock clean
+
+help: ## what there is to make
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 18
+
+install: $(STAMP) ## the virtual environment .venv, from requirements.lock
+
+$(STAMP): requirements.lock pyproject.toml
+	@'$(PYTHON)' -c '$(NEWEST_ENOUGH)' 2>/dev/null || { \
+		echo "error: riverrun needs Python 3.11 or later; found $$('$(or $(PYTHON),python3)' --version 2>&1 || true)" >&2; \
+		echo "hint: install one, or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11" >&2; exit 2; }
+ifneq ($(UV),)
+	@test -x $(BIN)/python || '$(UV)' venv --quiet --python '$(PYTHON)' $(VENV)
+	'$(UV)' pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	'$(UV)' pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+else
+	@test -x $(BIN)/pip || '$(PYTHON)' -m venv --clear $(VENV) || { \
+		echo "hint: this Python cannot make virtual environments (Debian: apt install python3-venv)" >&2; exit 2; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+endif
+	@touch $@
+
+demo: install ## a live example with a real broker, on this machine
+	$(BIN)/riverrun demo $(ARGS)
+
+test: gate ## the checks, then all tests (ARGS="-k window" for some)
+	$(BIN)/pytest $(ARGS)
+
+gate: install ## style, types, import layers, sizes
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python scripts/check_size.py
+
+bench: install ## events per second on this machine
+	$(BIN)/riverrun bench $(ARGS)
+
+lock: ## requirements.lock anew, from pyproject.toml (needs uv)
+	@test -n '$(UV)' || { echo "error: make lock needs uv" >&2; exit 2; }
+	'$(UV)' pip compile --quiet --upgrade --universal --python-version 3.11 --group dev \
+		--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
+		--output-file requirements.lock pyproject.toml
+
+clean: ## remove .venv and caches; data in .riverrun stays
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,51 @@
+"""Input for benchmarks: page views as JSON, in order of time up to a little jitter."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from confluent_kafka import Producer
+from rich.progress import Progress
+
+from riverrun.connectors import admin
+
+START = 1_767_225_600_000
+AT_ONCE = 10_000
+
+
+def events(count: int, keys: int, *, per_second: int, start: int = 0, seed: int = 1) -> Iterator[bytes]:
+    """Views of random users, `per_second` of them per second of event time."""
+    chosen = random.Random(seed)
+    for number in range(start, start + count):
+        at = START + number * 1000 // per_second + chosen.randrange(100)
+        user, page = chosen.randrange(keys), number % 1000
+        yield f'{{"user":"user-{user}","page":"/page/{page}","ms":{chosen.randrange(4000) / 4},"at":{at}}}'.encode()
+
+
+def every_key(keys: int) -> Iterator[bytes]:
+    """One view of each user, all at nearly the same time."""
+    for user in range(keys):
+        yield f'{{"user":"user-{user}","page":"/page/{user % 1000}","ms":{user % 4000 / 4},"at":{START}}}'.encode()
+
+
+def produce(client: dict[str, str], topic: str, values: Iterator[bytes], count: int) -> None:
+    """Spreads the values over the topic's partitions, in turn, with a progress bar."""
+    partitions = len(admin.describe(client, topic).partitions)
+    producer = Producer(
+        {**client, "compression.type": "lz4", "linger.ms": 20, "batch.size": 1 << 19,
+         "queue.buffering.max.messages": 1_000_000}
+    )  # fmt: skip
+    with Progress(transient=True) as progress:
+        task = progress.add_task(f"producing to {topic}", total=count)
+        for number, value in enumerate(values):
+            while True:
+                try:
+                    producer.produce(topic, value, partition=number % partitions)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+            if number % AT_ONCE == 0:
+                producer.poll(0)
+                progress.update(task, completed=number)
+    producer.flush()

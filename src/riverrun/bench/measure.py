@@ -1,0 +1,78 @@
+"""Measures one streaming query in this process: time per batch as Spark tells it, CPU of the whole tree."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+from pyspark.sql.streaming import StreamingQuery
+
+
+def tree_cpu() -> float:
+    """CPU seconds of this process and everything below it."""
+    total = 0.0
+    for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+        try:
+            times = process.cpu_times()
+            total += times.user + times.system
+        except psutil.NoSuchProcess:
+            pass
+    return total
+
+
+class Meter:
+    """Watches a query to its end, or until the file `stop` appears, and writes what it saw."""
+
+    def __init__(self, plan: dict[str, Any]) -> None:
+        self.out, self.stop = Path(plan["result"]), Path(plan["result"] + ".stop")
+        self.cpu_at: dict[int, float] = {}
+
+    def watch(self, query: StreamingQuery) -> None:
+        batches: dict[int, dict[str, Any]] = {}
+        while True:
+            active = query.isActive
+            for progress in query.recentProgress:
+                found = json.loads(progress.json)
+                if found["batchId"] not in batches and _worked(found):
+                    batches[found["batchId"]] = {**_facts(found), "cpu": tree_cpu()}
+                    self._note(batches)
+            if not active:
+                break
+            if self.stop.exists():
+                query.stop()
+                break
+            time.sleep(0.05)
+        query.awaitTermination()
+
+    def _note(self, batches: dict[int, dict[str, Any]]) -> None:
+        temporary = self.out.with_suffix(".tmp")
+        temporary.write_text(json.dumps([batches[number] for number in sorted(batches)]))
+        os.replace(temporary, self.out)
+
+
+def _worked(progress: dict[str, Any]) -> bool:
+    return "addBatch" in progress["durationMs"]
+
+
+def _facts(progress: dict[str, Any]) -> dict[str, Any]:
+    source = progress["sources"][0]
+    return {
+        "batch": progress["batchId"],
+        "seconds": progress["durationMs"]["triggerExecution"] / 1000,
+        "events": _read(source["endOffset"]) - _read(source["startOffset"]),
+        "at": time.time(),
+    }
+
+
+def _read(offset: Any) -> int:
+    """Records up to an offset, as riverrun's source or Spark's Kafka source logs it."""
+    found = json.loads(offset) if isinstance(offset, str) else offset
+    if not found:
+        return 0
+    if "ends" in found:
+        return sum(found["ends"].values())
+    return sum(place for topic in found.values() for place in topic.values())

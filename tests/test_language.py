@@ -1,0 +1,222 @@
+"""The language: every mistake is found when the program is built, at the user's own line."""
+
+from __future__ import annotations
+
+import inspect
+from datetime import timedelta
+
+import pytest
+
+import riverrun as rr
+
+
+def views(app=None):
+    return (app or rr.App("shop")).stream(
+        "views",
+        schema="user string, page string, ms bigint, tags string[], at timestamp",
+        key="user",
+        time="at",
+    )
+
+
+def per_page(name=None, app=None):
+    grouped = views(app).group_by("page", name=name).window(rr.tumbling("1 minute"))
+    return grouped.agg(n=rr.count())
+
+
+read = rr.App("shop").stream
+
+MISTAKES = {
+    # sources
+    "an application's name starts": lambda: rr.App("2 shops"),
+    "pages is a number": lambda: rr.App("shop", pages=0),
+    "the schema cannot be read": lambda: read("t", schema="page strin"),
+    "the column name '__page' is reserved": lambda: read("t", schema="__page string"),
+    "the column name '_key' is reserved": lambda: read("t", schema="_key string"),
+    "there is no column 'usr'": lambda: read("t", schema="page string", key="usr"),
+    "there is no column 'when'": lambda: read("t", schema="page string", time="when"),
+    "the time column 'page' is": lambda: read("t", schema="page string", time="page"),
+    # durations
+    "a duration cannot be read": lambda: read("t", schema="page string", lateness="5 parsecs"),
+    "a window needs a size above zero": lambda: rr.tumbling("0 seconds"),
+    # expressions
+    "there is no column 'pgae'": lambda: views().where("pgae = '/a'"),
+    "an expression cannot be evaluated": lambda: views().where("page ="),
+    "sum() cannot be used": lambda: views().where("sum(ms) > 1"),
+    "now() cannot be used": lambda: views().where('now() > "at"'),
+    "random() cannot be used": lambda: views().select(r="random()"),
+    "current_date cannot be used": lambda: views().select(d="current_date"),
+    "a subquery cannot be used": lambda: views().select(x="(select 1)"),
+    "row_number() cannot be used": lambda: views().select(x="row_number() over ()"),
+    "unnest() cannot be used": lambda: views().select(x="unnest(tags)"),
+    "an expression is more than one": lambda: views().select(x="1); drop table y; select (1"),
+    "an expression gives more than one": lambda: views().select(x="1, 2"),
+    "a condition must be true or false": lambda: views().where("ms + 1"),
+    # columns
+    "select needs at least one": lambda: views().select(),
+    "with_columns needs at least": lambda: views().with_columns(),
+    "a computed column needs a name": lambda: views().select("ms + 1"),
+    "the column 'page' is given twice": lambda: views().select("page", page="ms"),
+    "the column name '__x' is reserved": lambda: views().select(__x="ms"),
+    "explode needs a list, 'page' is VARCHAR": lambda: views().explode("page"),
+    "there is no column 'tag'": lambda: views().explode("tag"),
+    "a union needs the same columns": lambda: views().union(views().select("page")),
+    "there is no column 'country'": lambda: views().key_by("country"),
+    # aggregates
+    "group_by needs at least one": lambda: views().group_by(),
+    "there is no column 'city'": lambda: views().group_by("city"),
+    "a step's name has letters": lambda: views().group_by("page", name="per page"),
+    "emit is one of": lambda: views().group_by("page").window(rr.tumbling("1 s"), emit="often"),
+    "agg needs at least one": lambda: views().group_by("page").agg(),
+    "'n' is not an aggregate": lambda: views().group_by("page").agg(n="count"),
+    "sum needs a number": lambda: views().group_by("page").agg(n=rr.sum("user")),
+    "avg needs a number": lambda: views().group_by("page").agg(n=rr.avg("at")),
+    "max needs a value that can be": lambda: views().group_by("page").agg(n=rr.max("tags")),
+    "there is no column 'mss'": lambda: views().group_by("page").agg(n=rr.sum("mss + 1")),
+    "the name 'page' is taken": lambda: views().group_by("page").agg(page=rr.count()),
+    "the name '__n' is taken": lambda: views().group_by("page").agg(__n=rr.count()),
+    # tables
+    "a table keeps its key columns as they are, 'page'": lambda: per_page().select("n"),
+    "a table keeps its key columns as they are, 'window": lambda: per_page().select("page", "n"),
+    "a table keeps its key": lambda: per_page().with_columns(page="upper(page)"),
+    "there is no column 'm'": lambda: per_page().where("m > 1"),
+    "only a windowed aggregate": lambda: views().group_by("page").agg(n=rr.count()).late,
+    "to() needs a topic": lambda: views().to(),
+}
+
+
+@pytest.mark.parametrize("fact", MISTAKES)
+def test_a_mistake_is_an_error_at_its_own_line(fact):
+    mistake = MISTAKES[fact]
+    with pytest.raises(rr.ProgramError) as caught:
+        mistake()
+    assert caught.value.fact.startswith(fact)
+    assert caught.value.where.file == __file__
+    assert caught.value.where.line == mistake.__code__.co_firstlineno
+
+
+def test_an_unknown_column_names_the_columns_that_there_are():
+    with pytest.raises(rr.ProgramError) as caught:
+        views().where("pgae = '/a'")
+    assert caught.value.hint == "did you mean 'page'? columns: user, page, ms, tags, at"
+
+
+def test_an_error_has_a_fact_a_place_what_was_found_a_hint_and_a_code():
+    with pytest.raises(rr.ProgramError) as caught:
+        rr.tumbling("5 parsecs")
+    line = inspect.currentframe().f_lineno - 1
+    assert str(caught.value).splitlines() == [
+        "a duration cannot be read [RR101]",
+        f"  where: {__file__}:{line}",
+        "  got: '5 parsecs'",
+        '  hint: write it as "30 seconds", "5 minutes", "1 hour", "7 days", or a timedelta',
+    ]
+
+
+@pytest.mark.parametrize("duration", ["", "5", "minutes", "-5 minutes", "5 minutes!", 5, None])
+def test_what_is_not_a_duration_is_refused(duration):
+    with pytest.raises(rr.ProgramError, match="a duration cannot be read"):
+        rr.tumbling(duration)
+
+
+def test_a_duration_before_now_is_refused():
+    with pytest.raises(rr.ProgramError, match="a duration cannot be read"):
+        read("t", schema="page string", lateness=timedelta(seconds=-1))
+
+
+def fails_to_compile(app, fact):
+    with pytest.raises(rr.ProgramError) as caught:
+        app.program()
+    assert caught.value.fact.startswith(fact)
+    assert caught.value.where.file == __file__
+    return caught.value.where.line
+
+
+def test_a_program_without_an_output_is_refused():
+    app = rr.App("shop")
+    line = inspect.currentframe().f_lineno - 1
+    assert fails_to_compile(app, "the application 'shop' has no output") == line
+
+
+def test_two_steps_of_one_name_are_refused():
+    app = rr.App("shop")
+    grouped = views(app).group_by("page")
+    grouped.agg(n=rr.count()).to("a")
+    grouped.agg(n=rr.sum("ms")).to("b")
+    line = inspect.currentframe().f_lineno - 1
+    assert fails_to_compile(app, "two steps are called 'views_by_page'") == line
+
+
+def test_two_functions_of_one_name_are_refused():
+    app = rr.App("shop")
+    stream = views(app)
+    stream.spark(lambda df: df, schema="page string").to("a")
+    stream.spark(lambda df: df, schema="page string").to("b")
+    line = inspect.currentframe().f_lineno - 1
+    assert fails_to_compile(app, "two steps are called 'lambda'") == line
+
+
+def test_two_outputs_of_one_name_are_refused():
+    app = rr.App("shop")
+    stream = views(app)
+    stream.to("a")
+    stream.where("ms > 1").to("a")
+    line = inspect.currentframe().f_lineno - 1
+    assert fails_to_compile(app, "two outputs are called 'a'") == line
+
+
+@pytest.mark.parametrize("name", ["dead", "pages.late"])
+def test_the_names_of_default_outputs_are_taken(name):
+    app = rr.App("shop")
+    table = per_page("pages", app)
+    table.to(name)
+    fails_to_compile(app, f"two outputs are called {name!r}")
+
+
+def test_a_topic_that_is_read_twice_is_refused():
+    app = rr.App("shop")
+    views(app).select("page").union(app.stream("views", schema="page string")).to("a")
+    line = inspect.currentframe().f_lineno - 1
+    assert fails_to_compile(app, "the topic 'views' is read twice") == line
+
+
+def test_a_union_with_a_table_is_refused():
+    app = rr.App("shop")
+    stream = views(app)
+    table = stream.group_by("page").agg(n=rr.count())
+    stream.select("page", n="ms").union(table).to("a")
+    line = inspect.currentframe().f_lineno - 1
+    assert fails_to_compile(app, "a union is of streams") == line
+
+
+def test_late_rows_cannot_be_aggregated_again():
+    app = rr.App("shop")
+    per_page(app=app).late.group_by("page", name="again").agg(n=rr.count()).to("a")
+    line = inspect.currentframe().f_lineno - 1
+    assert fails_to_compile(app, "the step 'again' is fed by another step") == line
+
+
+def test_rows_cannot_be_grouped_by_a_list():
+    app = rr.App("shop")
+    views(app).group_by("tags").agg(n=rr.count()).to("a")
+    line = inspect.currentframe().f_lineno - 1
+    assert fails_to_compile(app, "rows cannot be grouped by 'tags'") == line
+
+
+def test_a_column_may_be_called_like_a_word_of_sql():
+    stream = rr.App("shop").stream("t", schema="at timestamp, order int, select string", time="at")
+    assert stream.select("order", "select").columns == ("order", "select")
+    assert stream.group_by("order").agg(at=rr.max("at")).columns == ("order", "at")
+
+
+def test_steps_have_names_from_the_programs_own_words():
+    table = views().group_by("user", "page").window(rr.tumbling("90 s")).agg(n=rr.count())
+    assert table.node.name == "views_by_user_page_per_90_seconds"
+    assert table.key == ("user", "page", "window_start")
+    assert per_page("pages").node.name == "pages"
+
+
+def test_the_public_names_are_sorted_and_few():
+    assert rr.__all__ == sorted(rr.__all__)
+    assert len(rr.__all__) <= 25
+    assert all(hasattr(rr, name) for name in rr.__all__)

@@ -116,6 +116,8 @@ class Range:
     start: int
     end: int
     columns: Columns = field(default_factory=Columns)
+    position: int = 0
+    """The offset up to which records are known."""
 
 
 class KafkaRecords:
@@ -134,7 +136,9 @@ class KafkaRecords:
         quiet_since = time.monotonic()
         try:
             while open_ranges:
-                messages = self.consumer.consume(AT_ONCE, 0.5)
+                # consume() waits for as many as it is asked for: ask for no more than there are
+                left = sum(r.end - r.position for r in open_ranges.values())
+                messages = self.consumer.consume(min(AT_ONCE, left), 0.1)
                 if messages:
                     quiet_since = time.monotonic()
                 elif time.monotonic() - quiet_since > PATIENCE:
@@ -145,7 +149,7 @@ class KafkaRecords:
 
     def _range(self, name: str, start: int, end: int, with_headers: frozenset[str]) -> Range:
         headers: list[Any] | None = [] if topic_of(name) in with_headers else None
-        return Range(name, start, end, Columns(headers=headers))
+        return Range(name, start, end, Columns(headers=headers), start)
 
     def _take(self, messages: list[Message], open_ranges: dict[str, Range]) -> Iterator[Lot]:
         for (topic, partition), group in groupby(messages, key=lambda m: (m.topic(), m.partition())):
@@ -153,9 +157,9 @@ class KafkaRecords:
             if current is None:
                 continue
             found = list(group)
-            position = _extend(current, found)
-            yield from _full_lots(current, position)
-            if position >= current.end:
+            _extend(current, found)
+            yield from _full_lots(current)
+            if current.position >= current.end:
                 del open_ranges[current.name]
                 self._stop_fetching(topic, partition, open_ranges)
 
@@ -164,9 +168,7 @@ class KafkaRecords:
             self.consumer.incremental_unassign([TopicPartition(topic, partition)])
 
 
-def _extend(current: Range, messages: list[Message]) -> int:
-    """Adds messages to a range; returns the offset up to which it is now known."""
-    position = current.start
+def _extend(current: Range, messages: list[Message]) -> None:
     columns = current.columns
     good = []
     for message in messages:
@@ -175,25 +177,28 @@ def _extend(current: Range, messages: list[Message]) -> int:
             good.append(message)
         elif error.code() == KafkaError._PARTITION_EOF:
             # nothing but control records can follow before the range's end
-            position = current.end
+            current.position = current.end
         else:
             raise _lost(current, error)
-    inside = [m for m in good if m.offset() < current.end] if good and good[-1].offset() >= current.end else good
+    inside = good
+    if good and good[-1].offset() >= current.end:
+        inside = [message for message in good if message.offset() < current.end]
     columns.offsets += [m.offset() for m in inside]
     columns.values += [m.value() for m in inside]
     columns.keys += [m.key() for m in inside]
     columns.timestamps += [m.timestamp()[1] for m in inside]
     if columns.headers is not None:
         columns.headers += [unique_headers(m.headers()) for m in inside]
-    return max(position, good[-1].offset() + 1 if good else position)
+    if good:
+        current.position = max(current.position, good[-1].offset() + 1)
 
 
-def _full_lots(current: Range, position: int) -> Iterator[Lot]:
-    """Lots that lie wholly before `position`."""
+def _full_lots(current: Range) -> Iterator[Lot]:
+    """Lots that are known to their end."""
     topic, partition = topic_of(current.name), partition_of(current.name)
     while current.start < current.end:
         stop = min(current.end, current.start - current.start % LOT + LOT)
-        if position < stop:
+        if current.position < stop:
             return
         lot, current.columns = current.columns.cut(stop)
         if lot.offsets:

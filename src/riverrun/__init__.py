@@ -30,7 +30,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    "riverrun.aggregate": ("avg", "collect", "count", "first", "last", "max", "min", "sum", "tumbling"),
+    "riverrun.aggregate": (
+        "avg",
+        "collect",
+        "count",
+        "first",
+        "last",
+        "max",
+        "min",
+        "sum",
+        "tumbling",
+    ),
     "riverrun.app": ("App", "screen", "topic"),
     "riverrun.errors": ("ProgramError", "RiverrunError"),
     "riverrun.stream": ("Grouped", "Stream", "Table"),

@@ -81,13 +81,18 @@ def collect(expression: str) -> Agg:
 def aggregation(name: str, agg: Agg, schema: Schema, at: Location) -> Aggregation:
     if not isinstance(agg, Agg):
         raise ProgramError(
-            f"{name!r} is not an aggregate", where=at, got=repr(agg), hint="e.g. rr.count(), rr.sum('x')"
+            f"{name!r} is not an aggregate",
+            where=at,
+            got=repr(agg),
+            hint="e.g. rr.count(), rr.sum('x')",
         )
     if agg.expression is None:
         return Aggregation(name, agg.kind, None, KINDS[agg.kind].type("BIGINT"))
     text = schema.expression(agg.expression)
     argument = sql.type_of(text, schema, at)
-    if agg.kind in ("sum", "avg") and not re.match(r"\w*INT|DOUBLE|FLOAT|DECIMAL|BOOLEAN", argument):
+    if agg.kind in ("sum", "avg") and not re.match(
+        r"\w*INT|DOUBLE|FLOAT|DECIMAL|BOOLEAN", argument
+    ):
         raise ProgramError(
             f"{agg.kind} needs a number", where=at, got=f"{agg.expression} is {argument}"
         )

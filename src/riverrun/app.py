@@ -60,7 +60,7 @@ class App:
             raise ProgramError(
                 f"the time column {time!r} is {columns.type_of(time)}, not a timestamp",
                 where=at,
-                hint="declare it as timestamp (ISO 8601 text), timestamp_s or timestamp_ms (a number)",
+                hint="declare it as timestamp (ISO 8601 text), or timestamp_s, timestamp_ms (numbers)",
             )
         pace = Pace(microseconds(lateness, at), microseconds(idle, at))
         node = Source(topic, columns.with_metadata, key, time, pace, start, at)
@@ -78,7 +78,6 @@ class App:
                 hint="end a stream or table with .to(…)",
             )
         return compile_program(self.name, self.pages, tuple(self.outputs))
-
 
     def spark_functions(self) -> dict[str, Callable[[Any], Any]]:
         """The functions of .spark(…) steps, by the step's name."""

@@ -42,7 +42,8 @@ class Settings:
         return {"bootstrap.servers": servers, **self.kafka}
 
     def override(self, **changes: Any) -> Settings:
-        return replace(self, **{name: value for name, value in changes.items() if value is not None})
+        given = {name: value for name, value in changes.items() if value is not None}
+        return replace(self, **given)
 
 
 def load(start: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:

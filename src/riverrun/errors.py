@@ -29,7 +29,7 @@ def caller() -> Location:
 
 
 class RiverrunError(Exception):
-    """Base of all errors that riverrun raises on purpose. `code` has a section in docs/errors.md."""
+    """Base of all errors raised on purpose. `code` has a section in docs/errors.md."""
 
     code = "RR000"
 

@@ -1,4 +1,4 @@
-"""What a plan is compiled to: plain data that readers, pages and writers run, in the driver and on Spark."""
+"""What a plan is compiled to: plain data, run by the test driver and on Spark alike."""
 
 from __future__ import annotations
 

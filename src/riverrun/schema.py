@@ -45,7 +45,9 @@ class Schema:
 
     @property
     def with_metadata(self) -> Schema:
-        return Schema((*self.columns, *(Column(name, type, hidden=True) for name, type in METADATA)))
+        return Schema(
+            (*self.columns, *(Column(name, type, hidden=True) for name, type in METADATA))
+        )
 
     def type_of(self, name: str) -> str:
         return next(column.type for column in self.columns if column.name == name)

@@ -71,7 +71,7 @@ def checked_columns(
 
 @dataclass(frozen=True)
 class Relation:
-    """What streams and tables share: rows with columns that can be filtered, computed and written."""
+    """What streams and tables share: rows that can be filtered, computed and written."""
 
     registry: Registry
     node: Node
@@ -174,7 +174,9 @@ class Stream(Relation):
         at, mine = caller(), self.node.schema.visible
         for other in others:
             theirs = other.node.schema.visible
-            if {(c.name, c.type) for c in theirs.columns} != {(c.name, c.type) for c in mine.columns}:
+            if {(c.name, c.type) for c in theirs.columns} != {
+                (c.name, c.type) for c in mine.columns
+            }:
                 raise ProgramError(
                     "a union needs the same columns on both sides",
                     where=at,
@@ -233,9 +235,7 @@ class Grouped:
         """
         at = caller()
         if emit not in ("changes", "ready", "final"):
-            raise ProgramError(
-                "emit is one of changes, ready, final", where=at, got=repr(emit)
-            )
+            raise ProgramError("emit is one of changes, ready, final", where=at, got=repr(emit))
         return replace(self, kind=Window(window.size, microseconds(updatable, at), emit))
 
     def agg(self, **aggregates: Agg) -> Table:
@@ -282,13 +282,15 @@ def _refuse_clash(columns: tuple[Column, ...], at: Location) -> None:
     for name in names:
         if names.count(name) > 1 or name.startswith(RESERVED):
             raise ProgramError(
-                f"the name {name!r} is taken", where=at, hint="choose another name for the aggregate"
+                f"the name {name!r} is taken",
+                where=at,
+                hint="choose another name for the aggregate",
             )
 
 
 @dataclass(frozen=True)
 class Table(Relation):
-    """Rows by key. A change takes the old row back (`-`) and puts the new one in its place (`+`)."""
+    """Rows by key. A change takes the old row back (`-`) and puts the new one there (`+`)."""
 
     @property
     def key(self) -> tuple[str, ...]:

@@ -14,19 +14,25 @@ START = 1_767_225_600_000
 AT_ONCE = 10_000
 
 
-def events(count: int, keys: int, *, per_second: int, start: int = 0, seed: int = 1) -> Iterator[bytes]:
+def events(
+    count: int, keys: int, *, per_second: int, start: int = 0, seed: int = 1
+) -> Iterator[bytes]:
     """Views of random users, `per_second` of them per second of event time."""
     chosen = random.Random(seed)
     for number in range(start, start + count):
         at = START + number * 1000 // per_second + chosen.randrange(100)
         user, page = chosen.randrange(keys), number % 1000
-        yield f'{{"user":"user-{user}","page":"/page/{page}","ms":{chosen.randrange(4000) / 4},"at":{at}}}'.encode()
+        yield _view(user, page, chosen.randrange(4000) / 4, at)
 
 
 def every_key(keys: int) -> Iterator[bytes]:
     """One view of each user, all at nearly the same time."""
     for user in range(keys):
-        yield f'{{"user":"user-{user}","page":"/page/{user % 1000}","ms":{user % 4000 / 4},"at":{START}}}'.encode()
+        yield _view(user, user % 1000, user % 4000 / 4, START)
+
+
+def _view(user: int, page: int, ms: float, at: int) -> bytes:
+    return f'{{"user":"user-{user}","page":"/page/{page}","ms":{ms},"at":{at}}}'.encode()
 
 
 def produce(client: dict[str, str], topic: str, values: Iterator[bytes], count: int) -> None:

@@ -1,4 +1,4 @@
-"""Measures one streaming query in this process: time per batch as Spark tells it, CPU of the whole tree."""
+"""Measures one streaming query: time per batch as Spark tells it, CPU of all its processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The window benchmark's program in plain PySpark, in a process of its own with Spark's default flags."""
+"""The window benchmark's program in plain PySpark, with Spark's default flags."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class WindowBench:
         """Events per second after the first batch."""
         steady = [batch for batch in batches[1:] if batch["events"]]
         events = sum(batch["events"] for batch in steady)
-        rate = events / sum(batch["seconds"] for batch in steady)
+        rate: float = events / sum(batch["seconds"] for batch in steady)
         cpu = (steady[-1]["cpu"] - batches[0]["cpu"]) / events * 1e6
         self.report.figures[f"{name}: events/s"] = round(rate)
         self.report.figures[f"{name}: CPU us/event"] = round(cpu, 2)
@@ -91,9 +91,11 @@ class WindowBench:
     def _trickle(self, engine: str, topic: str) -> list[float]:
         plan = self._plan(topic, f"{engine}-empty", once=False)
         with self._process(engine, plan) as process:
-            self._await(process, plan, lambda batches: sum(b["events"] for b in batches) >= 1000)
+            self._await(process, plan, 1000)
             for number in range(12):
-                one = load.events(1, 100, per_second=PER_SECOND, start=2000 + number * 100, seed=number)
+                one = load.events(
+                    1, 100, per_second=PER_SECOND, start=2000 + number * 100, seed=number
+                )
                 load.produce(self.client, topic, one, 1)
                 time.sleep(1.5)
             Path(f"{plan['result']}.stop").touch()
@@ -107,8 +109,12 @@ class WindowBench:
         for keys in (self.sizes.small_state, self.sizes.large_state):
             seconds = self._state_batches(keys)
             medians.append(statistics.median(seconds))
-            self.report.figures[f"batch of {self.sizes.state_batch:,} events, {keys:,} keys, s"] = medians[-1]
-        self.report.at_most("time with much state, of that with little", 1.5, medians[1] / medians[0])
+            self.report.figures[f"batch of {self.sizes.state_batch:,} events, {keys:,} keys, s"] = (
+                medians[-1]
+            )
+        self.report.at_most(
+            "time with much state, of that with little", 1.5, medians[1] / medians[0]
+        )
 
     def _state_batches(self, keys: int) -> list[float]:
         topic = self._topic(f"state-{keys}")
@@ -116,14 +122,14 @@ class WindowBench:
         plan = self._plan(topic, f"state-{keys}", once=False)
         plan |= {"window": "1000 days", "emit": "final", "batch": max(self.sizes.batch, keys // 10)}
         with self._process("ours", plan) as process:
-            self._await(process, plan, lambda batches: sum(b["events"] for b in batches) >= keys)
+            self._await(process, plan, keys)
             done = keys
             for number in range(9):
                 size = self.sizes.state_batch
                 values = load.events(size, keys, per_second=PER_SECOND, seed=number)
                 load.produce(self.client, topic, values, size)
                 done += size
-                self._await(process, plan, lambda batches: sum(b["events"] for b in batches) >= done)
+                self._await(process, plan, done)
             Path(f"{plan['result']}.stop").touch()
             process.wait(60)
         return _whole_batches(_read(plan), keys, self.sizes.state_batch)
@@ -156,7 +162,10 @@ class WindowBench:
         module = f"riverrun.bench.{engine}"
         environment = {**os.environ, "RIVERRUN_HOME": str(self.settings.home)}
         return subprocess.Popen(
-            [sys.executable, "-m", module, json.dumps(plan)], stdout=log, stderr=log, env=environment
+            [sys.executable, "-m", module, json.dumps(plan)],
+            stdout=log,
+            stderr=log,
+            env=environment,
         )
 
     def _finished(self, engine: str, plan: dict[str, Any]) -> list[dict[str, Any]]:
@@ -168,9 +177,9 @@ class WindowBench:
                 process.terminate()
         return _read(plan)
 
-    def _await(self, process: subprocess.Popen[bytes], plan: dict[str, Any], until: Any) -> None:
+    def _await(self, process: subprocess.Popen[bytes], plan: dict[str, Any], events: int) -> None:
         give_up = time.monotonic() + WAIT
-        while not until(_read(plan)):
+        while sum(batch["events"] for batch in _read(plan)) < events:
             if process.poll() is not None or time.monotonic() > give_up:
                 process.kill()
                 raise self._failed(plan)

@@ -23,7 +23,9 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        module = importlib.import_module(f"riverrun.cli.{name}_" if name == "try" else f"riverrun.cli.{name}")
+        module = importlib.import_module(
+            f"riverrun.cli.{name}_" if name == "try" else f"riverrun.cli.{name}"
+        )
         command: click.Command = module.command
         return command
 

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
+import click
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table as Grid
 from rich.text import Text
 
 ROWS = 15
+
+
+@contextmanager
+def graceful() -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the block, after everything in it is cleaned up."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("stopped", err=True)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class LiveView:
@@ -32,14 +52,19 @@ class LiveView:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self.live is not None:
             self.live.stop()
 
     def tell(self, text: str) -> None:
         if not self.quiet:
-            self.console.print(Text(f"{time.monotonic() - self.started_at:5.1f} s  {text}", style="dim"))
+            self.console.print(
+                Text(f"{time.monotonic() - self.started_at:5.1f} s  {text}", style="dim")
+            )
 
     def show(self, status: dict[str, Any]) -> None:
         self._measure(status)
@@ -73,7 +98,9 @@ class LiveView:
             del table[key]
 
     def _summary(self, status: dict[str, Any]) -> str:
-        written = ", ".join(f"{name} {count:,}" for name, count in sorted(status["written"].items()))
+        written = ", ".join(
+            f"{name} {count:,}" for name, count in sorted(status["written"].items())
+        )
         first = f", first result after {self.first_result:.1f} s" if self.first_result else ""
         return (
             f"{self.name}: batch {status['batch']}, {status['events']:,} events"

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from riverrun.cli import say_json
-from riverrun.cli.live import LiveView
+from riverrun.cli.live import LiveView, graceful
 from riverrun.cli.program_file import load_app
 from riverrun.config import load
 
@@ -18,8 +18,12 @@ from riverrun.config import load
 @click.option("--master", help="Spark's master, local[*] if not given.")
 @click.option("--fresh", is_flag=True, help="Forget the checkpoint and start over.")
 @click.option("--once", is_flag=True, help="Read what there is, then stop.")
-@click.option("--max-events", type=int, default=500_000, show_default=True, help="Most events per batch.")
-@click.option("--json", "as_json", is_flag=True, help="Print each batch's status as one line of JSON.")
+@click.option(
+    "--max-events", type=int, default=500_000, show_default=True, help="Most events per batch."
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print each batch's status as one line of JSON."
+)
 def command(
     program: Path, brokers: str | None, master: str | None, as_json: bool, **options: bool | int
 ) -> None:
@@ -35,6 +39,6 @@ def command(
     app = load_app(program)
     settings = load().override(brokers=brokers, master=master)
     view = LiveView(app.name, quiet=as_json)
-    with view, started(app, settings, Options(**options), view.tell) as running:  # type: ignore[arg-type]
+    with graceful(), view, started(app, settings, Options(**options), view.tell) as running:  # type: ignore[arg-type]
         for status in running.watch():
             say_json(status) if as_json else view.show(status)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from riverrun.app import App
 from riverrun.cli.program_file import load_app
 from riverrun.connectors.files import read_files
 from riverrun.delivery.encode import Line
@@ -16,17 +17,27 @@ from riverrun.testing import Driver
 
 @click.command(name="try")
 @click.argument("program", type=click.Path(path_type=Path))
-@click.option("--input", "inputs", multiple=True, metavar="TOPIC=FILE", help="A topic's records, as JSON lines.")
-@click.option("--engine", type=click.Choice(["driver", "spark"]), default="driver", show_default=True)
-@click.option("--open", "leave_open", is_flag=True, help="Leave windows open at the end of the input.")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="TOPIC=FILE",
+    help="A topic's records, as JSON lines.",
+)
+@click.option(
+    "--engine", type=click.Choice(["driver", "spark"]), default="driver", show_default=True
+)
+@click.option(
+    "--open", "leave_open", is_flag=True, help="Leave windows open at the end of the input."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print each row as one line of JSON.")
 def command(
     program: Path, inputs: tuple[str, ...], engine: str, leave_open: bool, as_json: bool
 ) -> None:
     """Run PROGRAM on files and print what comes out. No broker is needed.
 
-    A line of a file is the value, or {"key":…,"value":…,"timestamp":ms,"partition":n}. An empty line
-    ends a micro-batch. At the end of the input every window closes.
+    A line of a file is the value, or {"key":…,"value":…,"timestamp":ms,"partition":n}. An empty
+    line ends a micro-batch. At the end of the input every window closes.
 
     \b
     riverrun try app.py --input views=views.jsonl
@@ -44,7 +55,7 @@ def command(
         click.echo(json.dumps(line) if as_json else _text(line))
 
 
-def _try_on_driver(app, files, *, ended):
+def _try_on_driver(app: App, files: dict[str, Path], *, ended: bool) -> list[Line]:
     driver = Driver(app)
     driver.topics = read_files(files)
     found = [line for cut in driver.topics.cuts for line in driver.batch_up_to(cut)]
@@ -59,7 +70,8 @@ def _files(inputs: tuple[str, ...], topics: set[str]) -> dict[str, Path]:
             raise InputError("an input is given as TOPIC=FILE", got=text)
         if topic not in topics:
             raise InputError(
-                f"the program does not read {topic!r}", hint=f"it reads: {', '.join(sorted(topics))}"
+                f"the program does not read {topic!r}",
+                hint=f"it reads: {', '.join(sorted(topics))}",
             )
         files[topic] = Path(path)
     if not files:

@@ -126,8 +126,8 @@ def _connect(client: Mapping[str, str], patience: timedelta) -> tuple[AdminClien
 def _described(admin: AdminClient, found: Sequence[TopicMetadata]) -> list[Topic]:
     places = [TopicPartition(str(t.topic), p) for t in found for p in sorted(t.partitions)]
     names = list(dict.fromkeys(place.topic for place in places))
-    starts = _offsets(admin, places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-    ends = _offsets(admin, places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+    starts = _offsets(admin, places, OffsetSpec.earliest())
+    ends = _offsets(admin, places, OffsetSpec.latest())
     configs = _configs(admin, names)
     by_topic: dict[str, list[Partition]] = {name: [] for name in names}
     for place in places:
@@ -141,7 +141,7 @@ def _offsets(
 ) -> dict[tuple[str, int], int]:
     if not places:
         return {}
-    answers = admin.list_offsets({place: spec for place in places}, request_timeout=_seconds())
+    answers = admin.list_offsets(dict.fromkeys(places, spec), request_timeout=_seconds())
     return {(p.topic, p.partition): _result(f, p.topic).offset for p, f in answers.items()}
 
 

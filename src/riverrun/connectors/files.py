@@ -12,21 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from riverrun.connectors.lines import LineFormat, Record
 from riverrun.connectors.records import LOT, Columns
 from riverrun.errors import InputError
 from riverrun.event_time import partition_name, partition_of, topic_of
 from riverrun.kernels.lots import Lot
-
-ENVELOPE = {"key", "value", "timestamp", "partition", "headers"}
-
-
-@dataclass(frozen=True)
-class Record:
-    value: bytes | None
-    key: bytes | None = None
-    timestamp: int = 0
-    partition: int = 0
-    headers: tuple[tuple[str, str | None], ...] = ()
 
 
 @dataclass
@@ -37,7 +27,7 @@ class MemoryTopics:
     cuts: list[dict[str, int]] = field(default_factory=list)
 
     def append(self, topic: str, record: Record) -> None:
-        name = partition_name(topic, record.partition)
+        name = partition_name(topic, record.partition or 0)
         self.records.setdefault(name, []).append(record)
 
     def cut(self) -> None:
@@ -59,30 +49,18 @@ def _append(columns: Columns, offset: int, record: Record) -> None:
     columns.offsets.append(offset)
     columns.values.append(record.value)
     columns.keys.append(record.key)
-    columns.timestamps.append(record.timestamp)
+    columns.timestamps.append(record.timestamp or 0)
     if columns.headers is not None:
-        columns.headers.append(list(record.headers))
+        columns.headers.append(list(record.headers.items()))
 
 
 def parse_record(text: str) -> Record:
     """A line of a file as a record; what is not JSON is kept as it is."""
     try:
-        parsed = json.loads(text)
+        json.loads(text)
     except json.JSONDecodeError:
-        return Record(text.encode())
-    if isinstance(parsed, dict) and "value" in parsed and set(parsed) <= ENVELOPE:
-        return _from_envelope(parsed)
-    return Record(text.encode())
-
-
-def _from_envelope(envelope: Mapping[str, Any]) -> Record:
-    return Record(
-        value=as_bytes(envelope["value"]),
-        key=as_bytes(envelope.get("key")),
-        timestamp=int(envelope.get("timestamp", 0)),
-        partition=int(envelope.get("partition", 0)),
-        headers=tuple((name, str(text)) for name, text in envelope.get("headers", {}).items()),
-    )
+        return Record(text.encode(errors="surrogateescape"))
+    return LineFormat().parse(text)
 
 
 def as_bytes(value: Any) -> bytes | None:
@@ -116,8 +94,6 @@ def _batches(path: Path) -> list[list[Record]]:
             continue
         try:
             batches[-1].append(parse_record(line))
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                "a line of the input cannot be read", where=f"{path}:{number}", got=str(error)
-            ) from error
+        except InputError as error:
+            raise InputError(error.fact, where=f"{path}:{number}", got=error.got) from error
     return batches if batches[-1] else batches[:-1]

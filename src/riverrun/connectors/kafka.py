@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -104,7 +105,9 @@ class KafkaTopics:
 
 def unreachable(brokers: str, error: object) -> BrokerError:
     return BrokerError(
-        "Kafka does not answer", got=f"{brokers}: {error}", hint="is it running? see `riverrun status`"
+        "Kafka does not answer",
+        got=f"{brokers}: {error}",
+        hint="is it running? see `riverrun status`",
     )
 
 
@@ -127,11 +130,16 @@ class KafkaRecords:
         self.brokers = client["bootstrap.servers"]
         self.consumer = Consumer({**client, **CONSUMER}, logger=quiet)
 
-    def lots(self, ranges: list[tuple[str, int, int]], with_headers: frozenset[str]) -> Iterator[Lot]:
+    def lots(
+        self, ranges: list[tuple[str, int, int]], with_headers: frozenset[str]
+    ) -> Iterator[Lot]:
         """The records of all ranges in lots cut at fixed offsets. `with_headers` names topics."""
         open_ranges = {name: self._range(name, s, e, with_headers) for name, s, e in ranges}
         self.consumer.assign(
-            [TopicPartition(topic_of(r.name), partition_of(r.name), r.start) for r in open_ranges.values()]
+            [
+                TopicPartition(topic_of(r.name), partition_of(r.name), r.start)
+                for r in open_ranges.values()
+            ]
         )
         quiet_since = time.monotonic()
         try:
@@ -152,7 +160,9 @@ class KafkaRecords:
         return Range(name, start, end, Columns(headers=headers), start)
 
     def _take(self, messages: list[Message], open_ranges: dict[str, Range]) -> Iterator[Lot]:
-        for (topic, partition), group in groupby(messages, key=lambda m: (m.topic(), m.partition())):
+        for (topic, partition), group in groupby(
+            messages, key=lambda m: (m.topic(), m.partition())
+        ):
             current = open_ranges.get(partition_name(topic, partition))
             if current is None:
                 continue
@@ -180,17 +190,16 @@ def _extend(current: Range, messages: list[Message]) -> None:
             current.position = current.end
         else:
             raise _lost(current, error)
-    inside = good
-    if good and good[-1].offset() >= current.end:
-        inside = [message for message in good if message.offset() < current.end]
-    columns.offsets += [m.offset() for m in inside]
-    columns.values += [m.value() for m in inside]
-    columns.keys += [m.key() for m in inside]
-    columns.timestamps += [m.timestamp()[1] for m in inside]
+    offsets: list[Any] = [message.offset() for message in good]
+    if offsets:
+        current.position = max(current.position, offsets[-1] + 1)
+    inside = bisect_left(offsets, current.end)
+    columns.offsets += offsets[:inside]
+    columns.values += [m.value() for m in good[:inside]]
+    columns.keys += [m.key() for m in good[:inside]]
+    columns.timestamps += [m.timestamp()[1] for m in good[:inside]]
     if columns.headers is not None:
-        columns.headers += [unique_headers(m.headers()) for m in inside]
-    if good:
-        current.position = max(current.position, good[-1].offset() + 1)
+        columns.headers += [unique_headers(m.headers()) for m in good[:inside]]
 
 
 def _full_lots(current: Range) -> Iterator[Lot]:

@@ -1,4 +1,4 @@
-"""Batches: how far each is to read. A plan is logged before it runs, so a batch run again is the same.
+"""Batches: how far each is to read. It is logged before it runs: a batch run again is the same.
 
 An offset (a plain dictionary, as Spark logs it) holds per partition where reading stands, the tick
 (wall-clock time, so that idleness replays the same), the clocks that tell what may be late, and the
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any, Protocol
 
 from riverrun.connectors.files import MemoryTopics
@@ -222,7 +223,15 @@ def tasks(start: Offset, end: Offset, parallel: int) -> list[list[tuple[str, int
 
 def _pieces(name: str, start: int, end: int) -> list[tuple[str, int, int]]:
     cuts = [start, *range(start - start % LOT + LOT, end, LOT), end] if start < end else []
-    return [(name, a, b) for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [(name, a, b) for a, b in pairwise(cuts)]
 
 
-__all__ = ["KafkaPlanner", "MemoryPlanner", "Offset", "Planner", "partition_of", "tasks", "topic_of"]
+__all__ = [
+    "KafkaPlanner",
+    "MemoryPlanner",
+    "Offset",
+    "Planner",
+    "partition_of",
+    "tasks",
+    "topic_of",
+]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -81,10 +82,10 @@ def _readable(value: bytes) -> bool:
 
 
 def unique_headers(
-    headers: Sequence[tuple[str, bytes | str | None]] | None,
+    headers: Mapping[str, Any] | Sequence[tuple[str, Any]] | None,
 ) -> list[tuple[str, str | None]]:
     """The last value of each name, as text."""
     found: dict[str, str | None] = {}
-    for name, value in headers or ():
+    for name, value in headers.items() if isinstance(headers, Mapping) else headers or ():
         found[name] = value.decode(errors="replace") if isinstance(value, bytes) else value
     return list(found.items())

@@ -1,4 +1,4 @@
-"""Apache Ivy, which ships inside PySpark, as the downloader: it knows where jars live by default."""
+"""Apache Ivy, which ships inside PySpark, as the downloader: it knows where jars live."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded broker: one real Kafka node on the loopback interface, which outlives the command."""
+"""The embedded broker: one real Kafka node on loopback, which outlives the command."""
 
 from __future__ import annotations
 

@@ -64,7 +64,9 @@ class PageKernel:
             head.clocks[step.name] = after
         head.times = times.seen
         out += [chunk for rest in by_edge.values() for chunk in rest]
-        out.append(status_chunk(page, clocks=head.clocks, open=any(head.segments.values()), late=late))
+        out.append(
+            status_chunk(page, clocks=head.clocks, open=any(head.segments.values()), late=late)
+        )
         encoded = json.dumps(asdict(head)).encode()
         return (None if encoded == head_bytes else encoded), out
 

@@ -13,7 +13,9 @@ import pyarrow as pa
 from riverrun.errors import ProgramError
 from riverrun.schema import Schema, first_line, literal, quoted, schema_of
 
-CLOCK_WORDS = frozenset({"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"})
+CLOCK_WORDS = frozenset(
+    {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
+)
 
 
 class Evaluator:
@@ -21,7 +23,9 @@ class Evaluator:
 
     def __init__(self) -> None:
         self.connection = duckdb.connect()
-        self.connection.execute("SET threads=1; SET TimeZone='UTC'; SET preserve_insertion_order=true")
+        self.connection.execute(
+            "SET threads=1; SET TimeZone='UTC'; SET preserve_insertion_order=true"
+        )
 
     def run(self, query: str, **tables: pa.Table) -> pa.Table:
         for name, table in tables.items():
@@ -72,15 +76,15 @@ def type_of(expression: str, schema: Schema, where: object) -> str:
     found = str(rows[0][1])
     if found.startswith("TUPLE"):
         raise ProgramError(
-            "an expression gives more than one value", where=where, got=expression,
+            "an expression gives more than one value",
+            where=where,
+            got=expression,
             hint="give each expression as an argument of its own",
         )
     return found
 
 
-def _explained(
-    error: duckdb.Error, expression: str, schema: Schema, where: object
-) -> ProgramError:
+def _explained(error: duckdb.Error, expression: str, schema: Schema, where: object) -> ProgramError:
     message = first_line(error)
     if 'Referenced column "' in message:
         name = message.split('"')[1]

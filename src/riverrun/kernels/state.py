@@ -52,7 +52,9 @@ class Segment:
 
     @cached_property
     def _index(self) -> npt.NDArray[np.uint64]:
-        return self._places(np.searchsorted(self.windows, self._window), self.rows["__hash"].to_numpy())
+        return self._places(
+            np.searchsorted(self.windows, self._window), self.rows["__hash"].to_numpy()
+        )
 
     def _places(self, rank: Any, hashes: Any) -> npt.NDArray[np.uint64]:
         """Window and hash as one sortable number: the window's rank in the high bits."""

@@ -1,4 +1,4 @@
-"""A running application: checks everything first, then starts the query, watches it, and stops it."""
+"""A running application: everything is checked first; then it runs, is watched, and stops."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from riverrun.config import Settings
 from riverrun.connectors import admin
 from riverrun.connectors.kafka import KafkaTopics
 from riverrun.embedded import java, kafka
-from riverrun.runtime import checkpoint
 from riverrun.program import OutputSpec, Program, Topic
+from riverrun.runtime import checkpoint
 from riverrun.spark import session as spark_session
 from riverrun.spark.failures import translated
 from riverrun.spark.lower import start_query

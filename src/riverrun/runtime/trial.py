@@ -6,6 +6,8 @@ import json
 import tempfile
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from riverrun.app import App
 from riverrun.config import load
 from riverrun.delivery.encode import Line, ordered
@@ -34,7 +36,9 @@ def try_on_spark(app: App, files: dict[str, Path], *, ended: bool) -> list[Line]
             session.stop()
 
 
-def run_files(session, app: App, files: dict[str, Path], folder: Path, *, ended: bool) -> list[Line]:
+def run_files(
+    session: SparkSession, app: App, files: dict[str, Path], folder: Path, *, ended: bool
+) -> list[Line]:
     collect, status = folder / "collected", folder / "status"
     collect.mkdir(parents=True)
     status.mkdir()
@@ -49,7 +53,9 @@ def run_files(session, app: App, files: dict[str, Path], folder: Path, *, ended:
         max_events=1_000_000,
         query_id=str(folder),
     )
-    query = start_query(session, job, app.spark_functions(), checkpoint=folder / "checkpoint", once=True)
+    query = start_query(
+        session, job, app.spark_functions(), checkpoint=folder / "checkpoint", once=True
+    )
     with translated():
         query.awaitTermination()
     return collected(collect)

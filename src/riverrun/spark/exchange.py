@@ -59,7 +59,9 @@ class PageProcessor(StatefulProcessor):
             for edge, seq, data in zip(frame["edge"], frame["seq"], frame["data"], strict=True)
         ]
         stored = self.head.get()
-        head, out = self.kernel.visit(page, bytes(stored[0]) if stored else None, self.store, chunks)
+        head, out = self.kernel.visit(
+            page, bytes(stored[0]) if stored else None, self.store, chunks
+        )
         if head is not None:
             self.head.update((head,))
         if out:

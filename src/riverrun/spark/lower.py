@@ -58,7 +58,9 @@ def _through_spark(
 ) -> DataFrame:
     """Rows of the step's edge as columns, through the user's function, and packed again."""
     columns = _spark_columns(step, encoded)
-    rows = chunks.where(chunks.edge == step.input).mapInArrow(_unpacked(columns), from_arrow_schema(columns))
+    rows = chunks.where(chunks.edge == step.input).mapInArrow(
+        _unpacked(columns), from_arrow_schema(columns)
+    )
     made = function(rows)
     missing = [name for name in FACT_COLUMNS if name not in made.columns]
     if missing:
@@ -71,7 +73,10 @@ def _through_spark(
 
 
 def _spark_columns(step: SparkSpec, encoded: str) -> pa.Schema:
-    columns = [*((c.name, c.type) for c in step.schema.columns), *zip(FACT_COLUMNS, FACT_TYPES, strict=True)]
+    columns = [
+        *((c.name, c.type) for c in step.schema.columns),
+        *zip(FACT_COLUMNS, FACT_TYPES, strict=True),
+    ]
     nulls = ", ".join(f"NULL::{type} AS {quoted(name)}" for name, type in columns)
     return lot_reader(encoded).evaluator.run(f"SELECT {nulls} LIMIT 0").schema
 
@@ -107,4 +112,3 @@ def _branched(reader: LotReader, edge: str, rows: pa.Table) -> list[Chunk]:
             made = reader.evaluator.run(branch.at_clock(END), rows=rows)
         found += reader.packed(branch.target, made, seq)
     return found
-

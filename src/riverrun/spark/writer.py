@@ -37,7 +37,12 @@ class StreamSink(DataSourceStreamArrowWriter):
     def __init__(
         self, program: Program, client: dict[str, str] | None, status: Path, collect: Path | None
     ) -> None:
-        self.program, self.client, self.status_folder, self.collect = program, client, status, collect
+        self.program, self.client, self.status_folder, self.collect = (
+            program,
+            client,
+            status,
+            collect,
+        )
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Delivered:
         outbox = Outbox(self.program, _evaluator())

@@ -9,6 +9,7 @@ streams over and waits.
 from __future__ import annotations
 
 import array
+import contextlib
 import json
 import os
 import runpy
@@ -37,7 +38,7 @@ LONGEST_SHEBANG = 120
 
 
 def start(folder: Path) -> Path | None:
-    """Starts the process, and returns the executable to give Spark as its Python; None if it cannot be."""
+    """Starts it, and returns the executable to give Spark as its Python; None if it cannot be."""
     if " " in sys.executable or len(sys.executable) > LONGEST_SHEBANG:
         return None
     address, script = folder / "zygote.sock", folder / "python"
@@ -58,6 +59,7 @@ def start(folder: Path) -> Path | None:
             stdin=subprocess.PIPE,  # closed when we die, and then it ends
             stdout=log,
             stderr=log,
+            start_new_session=True,  # Ctrl-C is for us to handle
         )
     listener.close()
     return script
@@ -148,10 +150,8 @@ def _end(child: tuple[int, int, socket.socket], waiting: selectors.BaseSelector)
     waiting.unregister(pidfd)
     waiting.unregister(connection)
     os.close(pidfd)
-    try:
+    with contextlib.suppress(OSError):  # the client may have gone
         connection.sendall(bytes([os.waitstatus_to_exitcode(status) & 0xFF]))
-    except OSError:
-        pass  # the client has gone
     connection.close()
 
 

@@ -13,7 +13,8 @@ from datetime import timedelta
 from typing import Any
 
 from riverrun.app import App
-from riverrun.connectors.files import MemoryTopics, Record, as_bytes
+from riverrun.connectors.files import MemoryTopics, as_bytes
+from riverrun.connectors.lines import Record
 from riverrun.delivery.encode import Line, lines, ordered
 from riverrun.delivery.outbox import Outbox, Status
 from riverrun.errors import InputError, ProgramError
@@ -99,7 +100,7 @@ class Driver:
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Adds records to a topic. A dictionary is written as JSON, text and bytes as they are."""
-        marks = tuple((headers or {}).items())
+        marks = dict(headers or {})
         for value in values:
             record = Record(as_bytes(value), as_bytes(key), timestamp, partition, marks)
             self.topics.append(topic, record)

@@ -1,0 +1,1 @@
+"""The demonstration: a program, and traffic for it."""

@@ -1,4 +1,4 @@
-"""Records that cannot be read or computed are set aside, with cause and origin; the others go on."""
+"""Records that cannot be read or computed are set aside, with their cause; the others go on."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Watch:
         self.paces = {"t": Pace(5 * S, 10 * S)}
 
     def batch(self, tick, behind=(), ended=False, **highs):
-        """Highs by partition: `p0=3` is event time 3 s in partition 0. Returns the clock in seconds."""
+        """`p0=3` is event time 3 s in partition 0. Returns the clock in seconds."""
         seen = {f"t/{name[1:]}": high * S for name, high in highs.items()}
         said = Punctuation(tick * S, ended, seen, [f"t/{n}" for n in behind])
         self.times.note(said)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from riverrun.errors import ProgramError, caller
-from riverrun.event_time import Duration, Pace, microseconds
+from riverrun.event_time import Duration, Pace, microseconds, milliseconds_of
 from riverrun.plan.compile import compile_program, spark_functions
 from riverrun.plan.nodes import Output, Source
 from riverrun.program import Program, Screen, Topic
@@ -43,13 +43,14 @@ class App:
         lateness: Duration = "0 seconds",
         idle: Duration = "10 seconds",
         start: str = "earliest",
+        on_loss: Literal["stop", "skip"] = "stop",
     ) -> Stream:
         """Read a topic of JSON records.
 
         `time` names the column that tells when an event happened (the record's timestamp if none);
         `lateness` is how far out of order events may come, `idle` the silence after which a
         partition no longer holds time back, `start` where a new application begins: "earliest",
-        "latest" or a time.
+        "latest" or a time; `on_loss` what to do when retention has deleted unread records.
         """
         at = caller()
         columns = parse(schema, at)
@@ -62,8 +63,12 @@ class App:
                 where=at,
                 hint="declare it as timestamp (ISO 8601 text), or timestamp_s, timestamp_ms (numbers)",
             )
+        if start not in ("earliest", "latest"):
+            milliseconds_of(start, at)
+        if on_loss not in ("stop", "skip"):
+            raise ProgramError("on_loss is one of stop, skip", where=at, got=repr(on_loss))
         pace = Pace(microseconds(lateness, at), microseconds(idle, at))
-        node = Source(topic, columns.with_metadata, key, time, pace, start, at)
+        node = Source(topic, columns.with_metadata, key, time, pace, start, on_loss, at)
         return Stream(self, node)
 
     def add(self, output: Output) -> None:

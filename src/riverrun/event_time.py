@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from riverrun.errors import ProgramError
 
@@ -54,6 +54,21 @@ def microseconds(duration: Duration, where: object = None) -> int:
 
 def _unit(word: str) -> int | None:
     return UNITS.get(word, UNITS.get(word.removesuffix("s")))
+
+
+def milliseconds_of(text: str, where: object = None) -> int:
+    """A moment in ISO 8601 text as milliseconds since 1970; UTC unless it says otherwise."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ProgramError(
+            "a starting position cannot be read",
+            where=where,
+            got=repr(text),
+            hint='"earliest", "latest", or a time like "2026-01-31T12:00:00Z"',
+        ) from error
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return round(aware.timestamp() * 1000)
 
 
 def duration_text(duration: int) -> str:

@@ -69,6 +69,7 @@ class SourceSpec:
     key: str | None
     pace: Pace
     start: str
+    on_loss: Literal["stop", "skip"]
     metadata: frozenset[str]
 
     @property

@@ -19,6 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
     ClusterMetadata,
     ConfigResource,
     ConfigSource,
+    NewPartitions,
     NewTopic,
     OffsetSpec,
     ResourceType,
@@ -93,6 +94,13 @@ def create_topic(
     new = NewTopic(name, num_partitions=partitions, config=dict(config or {}))
     _result(admin.create_topics([new], request_timeout=_seconds())[name], name)
     _wait(admin, lambda cluster: _led(cluster, name), f"topic {name!r} does not become visible")
+
+
+def add_partitions(client: Mapping[str, str], name: str, total: int) -> None:
+    """Makes a topic's partitions this many."""
+    admin = connect(client)
+    _result(admin.create_partitions([NewPartitions(name, total)])[name], name)
+    _wait(admin, lambda cluster: len(cluster.topics[name].partitions) == total, name)
 
 
 def delete_topic(client: Mapping[str, str], name: str) -> None:

@@ -10,15 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Protocol
 
 from riverrun.connectors.files import MemoryTopics
 from riverrun.connectors.kafka import KafkaTopics, TopicFacts
 from riverrun.connectors.records import LOT
-from riverrun.errors import ConfigError, TopicError
-from riverrun.event_time import Punctuation, partition_name, partition_of, topic_of
+from riverrun.errors import TopicError
+from riverrun.event_time import Punctuation, milliseconds_of, partition_name, topic_of
 from riverrun.program import Program, SourceSpec
 
 LOOK_AGAIN = 5.0
@@ -37,6 +36,8 @@ class Offset:
     behind: list[str] = field(default_factory=list)
     batch: int = 0
     ended: bool = False
+    begins: dict[str, int] = field(default_factory=dict)
+    """Where partitions begin that do not go on from the offset before: new ones, and lost records."""
 
     def logged(self) -> dict[str, Any]:
         return asdict(self)
@@ -92,7 +93,7 @@ class KafkaPlanner:
             return self.topics.starts(names)
         if source.start == "latest":
             return self.topics.ends(names)
-        return self.topics.at_time(names, start_time(source.start))
+        return self.topics.at_time(names, milliseconds_of(source.start))
 
     def stop_at_end(self) -> None:
         self.limit = self.topics.ends(self._known())
@@ -110,15 +111,25 @@ class KafkaPlanner:
         if planned == start.ends and (self.limit or not self._time_matters(start, tick, status)):
             return start
         behind = sorted(name for name, end in planned.items() if end < ends[name])
-        return Offset(planned, max(tick, start.tick), clocks, start.topics, behind, start.batch + 1)
+        return Offset(
+            planned,
+            max(tick, start.tick),
+            clocks,
+            start.topics,
+            behind,
+            start.batch + 1,
+            begins={n: place for n, place in begin.items() if start.ends.get(n) != place},
+        )
 
     def _time_matters(self, start: Offset, tick: int, status: dict[str, Any] | None) -> bool:
         """With windows open, time passes also when nothing arrives."""
         return bool(status and status["open"]) and tick - start.tick >= QUIET_TICK
 
     def _look(self, start: Offset) -> None:
-        if time.monotonic() - self.looked_at < LOOK_AGAIN:
-            return
+        if time.monotonic() - self.looked_at >= LOOK_AGAIN:
+            self._same_topics(start)
+
+    def _same_topics(self, start: Offset) -> None:
         for topic, fact in self._facts().items():
             if start.topics.get(topic, fact.id) != fact.id:
                 raise TopicError(
@@ -142,8 +153,10 @@ class KafkaPlanner:
         """Where each partition stands; one that was added is read from its beginning."""
         added = [name for name in ends if name not in start.ends]
         begin = {**start.ends, **(self.topics.starts(added) if added else {})}
+        begin = self._after_losses(begin)
         for name, place in begin.items():
             if ends[name] < place:
+                self._same_topics(start)
                 raise TopicError(
                     "a partition holds fewer records than were read from it",
                     where=name,
@@ -153,22 +166,23 @@ class KafkaPlanner:
         return begin
 
 
+    def _after_losses(self, begin: dict[str, int]) -> dict[str, int]:
+        """Where reading can go on; records that retention has deleted are an error, or skipped."""
+        starts = self.topics.starts(list(begin))
+        lost = {name: start for name, start in starts.items() if begin[name] < start}
+        for name, start in lost.items():
+            if self.program.source(topic_of(name)).on_loss == "stop":
+                raise TopicError(
+                    "records that were still to be read are gone",
+                    where=name,
+                    got=f"offsets {begin[name]} to {start - 1}: retention deleted them",
+                    hint='declare the stream with on_loss="skip", or start over with --fresh',
+                )
+        return begin | lost
+
+
 def _names(topic: str, fact: TopicFacts) -> list[str]:
     return [partition_name(topic, number) for number in range(fact.partitions)]
-
-
-def start_time(text: str) -> int:
-    """A starting position in milliseconds from ISO text."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise ConfigError(
-            "a starting position cannot be read",
-            got=repr(text),
-            hint='"earliest", "latest", or a time like "2026-01-31T12:00:00Z"',
-        ) from error
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return round(aware.timestamp() * 1000)
 
 
 def share(begin: dict[str, int], ends: dict[str, int], most: int) -> dict[str, int]:
@@ -206,7 +220,7 @@ def tasks(start: Offset, end: Offset, parallel: int) -> list[list[tuple[str, int
     pieces = [
         piece
         for name in sorted(end.ends)
-        for piece in _pieces(name, start.ends.get(name, 0), end.ends[name])
+        for piece in _pieces(name, end.begins.get(name, start.ends.get(name, 0)), end.ends[name])
     ]
     total = sum(stop - begin for _, begin, stop in pieces)
     dealt: list[list[tuple[str, int, int]]] = [[] for _ in range(parallel)]
@@ -225,13 +239,3 @@ def _pieces(name: str, start: int, end: int) -> list[tuple[str, int, int]]:
     cuts = [start, *range(start - start % LOT + LOT, end, LOT), end] if start < end else []
     return [(name, a, b) for a, b in pairwise(cuts)]
 
-
-__all__ = [
-    "KafkaPlanner",
-    "MemoryPlanner",
-    "Offset",
-    "Planner",
-    "partition_of",
-    "tasks",
-    "topic_of",
-]

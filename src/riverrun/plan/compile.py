@@ -185,6 +185,7 @@ def _source_spec(index: int, node: Source, branches: list[Branch]) -> SourceSpec
         key=node.key,
         pace=node.pace,
         start=node.start,
+        on_loss=node.on_loss,
         metadata=used,
     )
 

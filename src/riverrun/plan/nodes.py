@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from riverrun.errors import Location
 from riverrun.event_time import Pace
@@ -23,6 +23,7 @@ class Source:
     """The column that tells when an event happened, or `_timestamp`."""
     pace: Pace
     start: str
+    on_loss: Literal["stop", "skip"]
     at: Location
 
 

@@ -1,0 +1,143 @@
+"""Kafka as a source, without Spark: where reading starts, what transactions hide, what is gone."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+import riverrun as rr
+from riverrun.connectors import admin
+from riverrun.connectors.kafka import KafkaRecords, KafkaTopics
+from riverrun.connectors.planning import KafkaPlanner, Offset, share, tasks
+from riverrun.errors import RiverrunError, TopicError
+
+pytestmark = pytest.mark.broker
+
+
+def planner(broker, topic, *, start="earliest", on_loss="stop", max_events=1000, status=None):
+    app = rr.App("planned")
+    stream = app.stream(topic, schema="n int", start=start, on_loss=on_loss)
+    stream.group_by("n").window(rr.tumbling("1 minute")).agg(c=rr.count()).to("out")
+    return KafkaPlanner(app.program(), KafkaTopics(broker), lambda: status, max_events)
+
+
+def send(broker, topic, values, *, timestamps=None):
+    producer = Producer(broker)
+    for number, value in enumerate(values):
+        extra = {"timestamp": timestamps[number]} if timestamps else {}
+        producer.produce(topic, value, partition=0, **extra)
+    assert producer.flush(10) == 0
+
+
+def read(broker, topic, start, end):
+    lots = KafkaRecords(broker).lots([(f"{topic}/0", start, end)], frozenset())
+    return [text for lot in lots for text in lot.records["__value"].to_pylist()]
+
+
+def test_a_new_application_starts_where_the_program_says(broker):
+    admin.create_topic(broker, "starts", partitions=1)
+    send(broker, "starts", ["0", "1", "2"], timestamps=[1_000, 2_000, 3_000])
+    assert planner(broker, "starts").first().ends == {"starts/0": 0}
+    assert planner(broker, "starts", start="latest").first().ends == {"starts/0": 3}
+    assert planner(broker, "starts", start="1970-01-01T00:00:02Z").first().ends == {"starts/0": 1}
+    assert planner(broker, "starts", start="1970-01-01T00:01:00Z").first().ends == {"starts/0": 3}
+
+
+def test_a_batch_holds_no_more_than_it_may_and_says_who_is_behind(broker):
+    admin.create_topic(broker, "admitted", partitions=1)
+    send(broker, "admitted", [str(n) for n in range(25)])
+    plan = planner(broker, "admitted", max_events=10)
+    first = plan.next(plan.first())
+    second = plan.next(first)
+    third = plan.next(second)
+    ends = [each.ends["admitted/0"] for each in (first, second, third)]
+    assert ends == [10, 20, 25]
+    assert [each.behind for each in (first, second, third)] == [["admitted/0"], ["admitted/0"], []]
+    assert plan.next(third) == third
+
+
+def test_time_passes_without_records_only_while_windows_are_open(broker):
+    admin.create_topic(broker, "quiet", partitions=1)
+    still = planner(broker, "quiet", status={"clocks": {}, "open": False})
+    assert still.next(still.first()).batch == 0
+    waiting = planner(broker, "quiet", status={"clocks": {}, "open": True})
+    start = waiting.first()
+    ticked = waiting.next(start)
+    assert ticked.batch == 1
+    assert ticked.tick > start.tick
+    assert waiting.next(ticked) == ticked
+
+
+def test_only_committed_records_are_read_and_control_records_do_not_stop_a_range(broker):
+    admin.create_topic(broker, "transactions", partitions=1)
+    producer = Producer({**broker, "transactional.id": "test-transactions"})
+    producer.init_transactions()
+    for values, ending in ((["a", "b"], "commit"), (["lost"], "abort"), (["c"], "commit")):
+        producer.begin_transaction()
+        for value in values:
+            producer.produce("transactions", value, partition=0)
+        producer.flush(10)
+        producer.commit_transaction() if ending == "commit" else producer.abort_transaction()
+    end = 7  # four records, and a control record for each of three transactions
+    while KafkaTopics(broker).ends(["transactions/0"]) != {"transactions/0": end}:
+        time.sleep(0.1)
+    assert read(broker, "transactions", 0, end) == ["a", "b", "c"]
+    assert read(broker, "transactions", 1, 5) == ["b"]
+
+
+def test_an_open_transaction_is_not_planned_for(broker):
+    admin.create_topic(broker, "unfinished", partitions=1)
+    send(broker, "unfinished", ["before"])
+    producer = Producer({**broker, "transactional.id": "test-unfinished"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce("unfinished", "pending", partition=0)
+    producer.flush(10)
+    assert KafkaTopics(broker).ends(["unfinished/0"]) == {"unfinished/0": 1}
+    producer.abort_transaction()
+
+
+def test_records_that_retention_deleted_are_an_error_with_a_choice(broker):
+    admin.create_topic(broker, "expired", partitions=1)
+    send(broker, "expired", ["0", "1", "2", "3"])
+    plan = planner(broker, "expired")
+    start = plan.first()
+    client = AdminClient(broker)
+    for each in client.delete_records([TopicPartition("expired", 0, 2)]).values():
+        each.result()
+    with pytest.raises(TopicError, match="records that were still to be read are gone"):
+        plan.next(start)
+    skipping = planner(broker, "expired", on_loss="skip")
+    batch = skipping.next(start)
+    assert batch.ends == {"expired/0": 4}
+    [ranges] = tasks(start, batch, 2)
+    assert read(broker, *_place(ranges[0])) == ["2", "3"]
+
+
+def _place(piece):
+    name, start, end = piece
+    return name.rpartition("/")[0], start, end
+
+
+def test_a_starting_position_that_cannot_be_read_is_an_error_where_it_is_written():
+    app = rr.App("positions")
+    with pytest.raises(RiverrunError, match="a starting position cannot be read") as caught:
+        app.stream("t", schema="n int", start="yesterday")
+    assert "test_kafka_source.py" in str(caught.value.where)
+
+
+def test_every_partition_gives_its_share_of_a_batch():
+    begin = {"a/0": 0, "b/0": 100, "b/1": 7}
+    ends = {"a/0": 1000, "b/0": 200, "b/1": 7}
+    assert share(begin, ends, 2000) == ends
+    assert share(begin, ends, 110) == {"a/0": 100, "b/0": 110, "b/1": 7}
+
+
+def test_a_range_is_dealt_to_all_tasks_and_cut_only_between_lots():
+    start, end = Offset({"a/0": 10}), Offset({"a/0": 200_000})
+    dealt = tasks(start, end, 2)
+    assert dealt == [[("a/0", 10, 131_072)], [("a/0", 131_072, 200_000)]]
+    assert tasks(end, end, 2) == [[]]

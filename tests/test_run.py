@@ -1,0 +1,152 @@
+"""`riverrun run` on real Kafka and real Spark: what it promises when things go wrong."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from running import Run, produce, records, table
+
+from riverrun.connectors import admin
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+PROGRAM = """
+import riverrun as rr
+app = rr.App({name!r})
+views = app.stream({topic!r}, schema="page string, ms double, at timestamp_ms", time="at",
+                   lateness="10 seconds")
+(views.where("ms >= 0").group_by("page").window(rr.tumbling("1 minute"), emit="changes")
+      .agg(views=rr.count(), total=rr.sum("ms"), last=rr.last("ms")).to({output!r}))
+"""
+START = 1_767_225_600_000
+EVENTS = 60_000
+
+
+def program(folder: Path, name: str, topic: str, output: str) -> Path:
+    file = folder / f"{name}.py"
+    file.write_text(PROGRAM.format(name=name, topic=topic, output=output))
+    return file
+
+
+def views(count: int) -> list[dict[str, object]]:
+    chosen = random.Random(3)
+    return [
+        {"page": f"/{chosen.randrange(300)}", "ms": chosen.randrange(400) / 4, "at": START + n * 20}
+        for n in range(count)
+    ]
+
+
+def ledger(rows: list[dict[str, object]]) -> dict[tuple[object, int], tuple[int, float]]:
+    """The table as plain Python counts it."""
+    counted: dict[tuple[object, int], tuple[int, float]] = defaultdict(lambda: (0, 0.0))
+    for row in rows:
+        key = (row["page"], row["at"] // 60_000 * 60_000)
+        count, total = counted[key]
+        counted[key] = (count + 1, total + row["ms"])
+    return dict(counted)
+
+
+def test_a_job_killed_in_the_middle_ends_with_the_table_of_an_undisturbed_run(
+    broker, broker_settings, tmp_path
+):
+    admin.create_topic(broker, "killed-views", partitions=3)
+    sent = views(EVENTS)
+    produce(broker, "killed-views", sent, partitions=3)
+    home = broker_settings.home
+    killed = program(tmp_path, "killed", "killed-views", "killed-out")
+    for events in (12_000, 30_000):
+        with Run(killed, "--max-events", "6000", home=home) as run:
+            run.until(events)
+    with Run(killed, "--once", "--max-events", "20000", home=home) as run:
+        assert run.end() == 0, run.error()
+    with Run(program(tmp_path, "calm", "killed-views", "calm-out"), "--once", home=home) as run:
+        assert run.end() == 0, run.error()
+    found = table(broker, "killed-out")
+    assert found == table(broker, "calm-out")
+    assert {
+        (row["page"], int(_milliseconds(row["window_start"]))): (row["views"], row["total"])
+        for row in found.values()
+    } == ledger(sent)
+
+
+def _milliseconds(text: str) -> float:
+    from datetime import datetime
+
+    return datetime.fromisoformat(text).timestamp() * 1000
+
+
+def test_a_running_job_sets_bad_records_aside_reads_new_partitions_and_refuses_a_new_topic(
+    broker, broker_settings, tmp_path, riverrun
+):
+    admin.create_topic(broker, "live-views", partitions=1)
+    good = views(100)
+    produce(broker, "live-views", [*good, "nonsense", '{"page": "/x", "ms": 1}'])
+    file = program(tmp_path, "live", "live-views", "live-out")
+    with Run(file, home=broker_settings.home) as run:
+        run.until(102)
+        letters = [json.loads(value) for _, value in records(broker, "live.dead")]
+        assert [(each["offset"], each["cause"]) for each in letters] == [
+            (100, "the value is not JSON"),
+            (101, "no time: at is missing"),
+        ]
+        assert run.statuses()[-1]["dead"] == 2
+
+        second = riverrun("run", str(file))
+        assert second.code == 2
+        assert "the application 'live' is running already" in second.err
+
+        admin.add_partitions(broker, "live-views", 2)
+        produce(broker, "live-views", [good[0], good[0]], partitions=2)
+        run.until(104)
+        assert sum(row["views"] for row in table(broker, "live-out").values()) == 102
+
+        admin.delete_topic(broker, "live-views")
+        admin.create_topic(broker, "live-views", partitions=2)
+        assert run.end() == 2
+        assert "the topic 'live-views' was deleted and made again" in run.error()
+
+
+def test_a_job_stopped_by_ctrl_c_resumes_where_it_was_and_a_changed_step_is_refused(
+    broker, broker_settings, tmp_path
+):
+    admin.create_topic(broker, "paused-views", partitions=1)
+    sent = views(2000)
+    produce(broker, "paused-views", sent[:1000])
+    file = program(tmp_path, "paused", "paused-views", "paused-out")
+    home = broker_settings.home
+    with Run(file, home=home) as run:
+        run.until(1000)
+        assert run.stop() == 0, run.error()
+    produce(broker, "paused-views", sent[1000:])
+    with Run(file, "--once", home=home) as run:
+        assert run.end() == 0, run.error()
+        assert run.statuses()[-1]["events"] == 1000
+    found = table(broker, "paused-out")
+    assert sum(row["views"] for row in found.values()) == 2000
+
+    file.write_text(file.read_text().replace("last=rr.last", "least=rr.min"))
+    with Run(file, "--once", home=home) as run:
+        assert run.end() == 2
+        assert "the program does not fit its checkpoint" in run.error()
+
+
+@pytest.mark.parametrize(
+    ("options", "fact"),
+    [
+        (["--brokers", "127.0.0.1:1"], "Kafka"),
+        ([], "there is no topic 'absent'"),
+    ],
+)
+def test_what_is_missing_is_one_clear_error_before_spark_starts(
+    options, fact, broker, tmp_path, riverrun
+):
+    file = program(tmp_path, "missing", "absent", "out")
+    outcome = riverrun("run", str(file), *options)
+    assert outcome.code == 2
+    assert outcome.err.startswith("error: ")
+    assert fact in outcome.err
+    assert "hint:" in outcome.err

@@ -124,7 +124,7 @@ def test_a_line_may_be_an_envelope(riverrun, tmp_path):
     lines = [
         envelope | {"partition": 2, "headers": {"from": "test"}},
         {"page": "/b"},
-        {"value": "text, not JSON"},
+        {"value": "text"},
         {"value": None, "key": "gone"},
     ]
     (tmp_path / "in").write_text("\n".join(map(json.dumps, lines)))
@@ -136,7 +136,7 @@ def test_a_line_may_be_an_envelope(riverrun, tmp_path):
          "from_": "test"},
     ]  # fmt: skip
     assert [(row["key"], row["value"]["cause"]) for row in found if row["output"] == "dead"] == [
-        (None, "the value is not JSON"),
+        (None, "the value is not a JSON object"),
         ("gone", "the value is empty or not UTF-8 text"),
     ]
 
@@ -167,7 +167,10 @@ def test_batches_of_several_topics_go_together(riverrun, tmp_path):
         (["boom.py", "--input", "views=x"], "the program raised ZeroDivisionError [RR103]"),
         (["syntax.py", "--input", "views=x"], "the program raised SyntaxError [RR103]"),
         (["none.py", "--input", "views=x"], "the program makes 0 apps"),
-        (["app.py", "--input", "views=odd"], "a line of the input cannot be read [RR103]"),
+        (
+            ["app.py", "--input", "views=odd"],
+            "the envelope's timestamp is not a whole number [RR103]\n  where: odd:1",
+        ),
     ],
 )
 def test_a_mistake_is_one_clear_error(arguments, error, riverrun, tmp_path):

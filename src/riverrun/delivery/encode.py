@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from riverrun.kernels.sql import Evaluator
 from riverrun.program import OutputSpec
@@ -17,7 +18,8 @@ Line = dict[str, Any]
 
 def records(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> pa.Table:
     """`key`, `value` and `timestamp` (ms) as written to Kafka; a deleted row has a null value."""
-    key, value = _key_text(output), _object(output.schema.names, output)
+    key, value = _key_text(output), _object(output.schema.names)
+    rows = _with_texts(output, rows)
     if not output.table:
         query = f"SELECT {key} AS key, {value} AS value, epoch_ms(__at) AS timestamp FROM rows"
         return evaluator.run(query, rows=rows)
@@ -33,14 +35,16 @@ def lines(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> list[Line
     """Rows for people and tests, each with the place it takes in the defined order."""
     key = _key_json(output)
     order = "[window_us, 0, 0]" if output.table else "[epoch_us(__at), __pos, __sub]"
-    window = "epoch_us(window_start)" if "window_start" in output.key else "0"
+    window = "window_start::TIMESTAMP" if "window_start" in output.key else "TIMESTAMP 'epoch'"
+    window = f"epoch_us({window})"
     query = (
-        f"SELECT {key} AS key, {_object(output.schema.names, output)} AS value, "
+        f"SELECT {key} AS key, {_object(output.schema.names)} AS value, "
         f"{'__op' if output.table else 1} AS op, "
         f"{'__revision' if output.table else 'NULL'} AS revision, {order} AS place "
         f"FROM (SELECT *, {window if output.table else 0} AS window_us FROM rows)"
     )
-    return [_line(output, row) for row in evaluator.run(query, rows=rows).to_pylist()]
+    found = evaluator.run(query, rows=_with_texts(output, rows))
+    return [_line(output, row) for row in found.to_pylist()]
 
 
 def _line(output: OutputSpec, row: dict[str, Any]) -> Line:
@@ -62,31 +66,20 @@ def ordered(found: list[Line]) -> list[Line]:
     return [{name: item for name, item in line.items() if name != "place"} for line in ranked]
 
 
-def _object(names: tuple[str, ...], output: OutputSpec) -> str:
-    fields = ", ".join(f"{quoted(name)} := {_json_value(name, output)}" for name in names)
+def _with_texts(output: OutputSpec, rows: pa.Table) -> pa.Table:
+    """Timestamps as ISO 8601 text. Windows repeat, so each distinct one is written once."""
+    for place, name in enumerate(rows.column_names):
+        if name in output.schema and pa.types.is_timestamp(rows.schema.field(name).type):
+            coded = rows[name].combine_chunks().dictionary_encode()
+            texts = pc.strftime(coded.dictionary, "%Y-%m-%dT%H:%M:%SZ")
+            texts = pc.replace_substring(texts, ".000000Z", "Z")
+            rows = rows.set_column(place, name, texts.take(coded.indices))
+    return rows
+
+
+def _object(names: tuple[str, ...]) -> str:
+    fields = ", ".join(f"{quoted(name)} := {quoted(name)}" for name in names)
     return f"to_json(struct_pack({fields}))::VARCHAR"
-
-
-def _json_value(name: str, output: OutputSpec) -> str:
-    return _with_iso_times(quoted(name), _type(name, output))
-
-
-def _type(name: str, output: OutputSpec) -> str:
-    """A key may be what Kafka knows of a record, which is not among the columns written."""
-    return output.schema.type_of(name) if name in output.schema else dict(METADATA)[name]
-
-
-def _with_iso_times(value: str, type: str) -> str:
-    """Timestamps, also those in a list, as text in ISO 8601."""
-    if not re.fullmatch(r"TIMESTAMP[\w ]*(\[\])*", type):
-        return value
-    if type.endswith("[]"):
-        return f"list_transform({value}, lambda x: {_with_iso_times('x', type.removesuffix('[]'))})"
-    whole, parts = literal("%Y-%m-%dT%H:%M:%SZ"), literal("%Y-%m-%dT%H:%M:%S.%fZ")
-    return (
-        f"CASE WHEN epoch_us({value}) % 1000000 = 0 THEN strftime({value}, {whole}) "
-        f"ELSE strftime({value}, {parts}) END"
-    )
 
 
 def _key_text(output: OutputSpec) -> str:
@@ -100,5 +93,5 @@ def _key_json(output: OutputSpec) -> str:
     if not output.key:
         return "NULL::VARCHAR"
     if len(output.key) == 1:
-        return f"to_json({_json_value(output.key[0], output)})::VARCHAR"
-    return _object(output.key, output)
+        return f"to_json({quoted(output.key[0])})::VARCHAR"
+    return _object(output.key)

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from riverrun.connectors.files import Record, as_bytes
+from riverrun.connectors.files import as_bytes
+from riverrun.connectors.lines import Record
 from riverrun.delivery.encode import Line
 from riverrun.errors import InputError
 from riverrun.program import SourceSpec

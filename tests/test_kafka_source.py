@@ -113,7 +113,7 @@ def test_records_that_retention_deleted_are_an_error_with_a_choice(broker):
     skipping = planner(broker, "expired", on_loss="skip")
     batch = skipping.next(start)
     assert batch.ends == {"expired/0": 4}
-    [ranges] = tasks(start, batch, 2)
+    [ranges] = tasks(start, batch)
     assert read(broker, *_place(ranges[0])) == ["2", "3"]
 
 
@@ -136,8 +136,8 @@ def test_every_partition_gives_its_share_of_a_batch():
     assert share(begin, ends, 110) == {"a/0": 100, "b/0": 110, "b/1": 7}
 
 
-def test_a_range_is_dealt_to_all_tasks_and_cut_only_between_lots():
-    start, end = Offset({"a/0": 10}), Offset({"a/0": 200_000})
-    dealt = tasks(start, end, 2)
+def test_a_range_is_dealt_to_all_tasks_and_cut_only_at_fixed_offsets():
+    start, end = Offset({"a/0": 10}), Offset({"a/0": 200_000}, parallel=2)
+    dealt = tasks(start, end)
     assert dealt == [[("a/0", 10, 131_072)], [("a/0", 131_072, 200_000)]]
-    assert tasks(end, end, 2) == [[]]
+    assert tasks(end, end) == [[]]

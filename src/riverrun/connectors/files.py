@@ -7,15 +7,15 @@ line ends a micro-batch.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from riverrun.connectors.lines import LineFormat, Record
-from riverrun.connectors.records import LOT, Columns
+from riverrun.connectors.records import Columns, Range, lot_of, ranges_per_lot
 from riverrun.errors import InputError
-from riverrun.event_time import partition_name, partition_of, topic_of
+from riverrun.event_time import partition_name, topic_of
 from riverrun.kernels.lots import Lot
 
 
@@ -34,15 +34,18 @@ class MemoryTopics:
         """Ends a batch here."""
         self.cuts.append({name: len(records) for name, records in self.records.items()})
 
-    def lots(self, name: str, start: int, end: int, headers: bool) -> Iterable[Lot]:
-        """The records of a partition from start to end, in lots cut at fixed offsets."""
-        while start < end:
-            stop = min(end, start - start % LOT + LOT)
-            columns = Columns(headers=[] if headers else None)
-            for offset in range(start, stop):
-                _append(columns, offset, self.records[name][offset])
-            yield columns.lot(topic_of(name), partition_of(name), start)
-            start = stop
+    def lots(self, ranges: Sequence[Range], with_headers: frozenset[str]) -> Iterator[Lot]:
+        """The records of the ranges, in lots. `with_headers` names topics."""
+        for group in ranges_per_lot(ranges):
+            found: dict[str, Columns] = {}
+            for name, start, end in group:
+                headers: list[Any] | None = [] if topic_of(name) in with_headers else None
+                columns = found.setdefault(name, Columns(headers=headers))
+                for offset in range(start, end):
+                    _append(columns, offset, self.records[name][offset])
+            lot = lot_of(found)
+            if lot is not None:
+                yield lot
 
 
 def _append(columns: Columns, offset: int, record: Record) -> None:

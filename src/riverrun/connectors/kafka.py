@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -21,7 +21,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from riverrun.connectors.admin import quiet
-from riverrun.connectors.records import LOT, Columns, unique_headers
+from riverrun.connectors.records import Columns, Range, lot_of, ranges_per_lot, unique_headers
 from riverrun.errors import BrokerError, TopicError
 from riverrun.event_time import partition_name, partition_of, topic_of
 from riverrun.kernels.lots import Lot
@@ -112,15 +112,12 @@ def unreachable(brokers: str, error: object) -> BrokerError:
 
 
 @dataclass
-class Range:
-    """Records of a partition to read, and those read so far that do not fill a lot."""
+class Reading:
+    """A range being read: its records so far, and the offset up to which they are known."""
 
-    name: str
-    start: int
     end: int
-    columns: Columns = field(default_factory=Columns)
-    position: int = 0
-    """The offset up to which records are known."""
+    position: int
+    columns: Columns
 
 
 class KafkaRecords:
@@ -130,56 +127,52 @@ class KafkaRecords:
         self.brokers = client["bootstrap.servers"]
         self.consumer = Consumer({**client, **CONSUMER}, logger=quiet)
 
-    def lots(
-        self, ranges: list[tuple[str, int, int]], with_headers: frozenset[str]
-    ) -> Iterator[Lot]:
-        """The records of all ranges in lots cut at fixed offsets. `with_headers` names topics."""
-        open_ranges = {name: self._range(name, s, e, with_headers) for name, s, e in ranges}
-        self.consumer.assign(
-            [
-                TopicPartition(topic_of(r.name), partition_of(r.name), r.start)
-                for r in open_ranges.values()
-            ]
-        )
-        quiet_since = time.monotonic()
+    def lots(self, ranges: Sequence[Range], with_headers: frozenset[str]) -> Iterator[Lot]:
+        """The records of the ranges, in lots. `with_headers` names topics."""
         try:
-            while open_ranges:
-                # consume() waits for as many as it is asked for: ask for no more than there are
-                left = sum(r.end - r.position for r in open_ranges.values())
-                messages = self.consumer.consume(min(AT_ONCE, left), 0.1)
-                if messages:
-                    quiet_since = time.monotonic()
-                elif time.monotonic() - quiet_since > PATIENCE:
-                    raise unreachable(self.brokers, f"no answer for {PATIENCE:.0f} s")
-                yield from self._take(messages, open_ranges)
+            for group in ranges_per_lot(ranges):
+                lot = lot_of(self._read(group, with_headers))
+                if lot is not None:
+                    yield lot
         finally:
             self.consumer.unassign()
 
-    def _range(self, name: str, start: int, end: int, with_headers: frozenset[str]) -> Range:
-        headers: list[Any] | None = [] if topic_of(name) in with_headers else None
-        return Range(name, start, end, Columns(headers=headers), start)
+    def _read(self, group: list[Range], with_headers: frozenset[str]) -> dict[str, Columns]:
+        readings = {name: _reading(name, s, e, with_headers) for name, s, e in group}
+        self.consumer.assign(
+            [TopicPartition(topic_of(name), partition_of(name), start) for name, start, _ in group]
+        )
+        unfinished = dict(readings)
+        quiet_since = time.monotonic()
+        while unfinished:
+            # consume() waits for as many as it is asked for: ask for no more than there are
+            left = sum(each.end - each.position for each in unfinished.values())
+            messages = self.consumer.consume(min(AT_ONCE, left), 0.1)
+            if messages:
+                quiet_since = time.monotonic()
+            elif time.monotonic() - quiet_since > PATIENCE:
+                raise unreachable(self.brokers, f"no answer for {PATIENCE:.0f} s")
+            self._take(messages, unfinished)
+        return {name: reading.columns for name, reading in readings.items()}
 
-    def _take(self, messages: list[Message], open_ranges: dict[str, Range]) -> Iterator[Lot]:
-        for (topic, partition), group in groupby(
-            messages, key=lambda m: (m.topic(), m.partition())
-        ):
-            current = open_ranges.get(partition_name(topic, partition))
-            if current is None:
+    def _take(self, messages: list[Message], unfinished: dict[str, Reading]) -> None:
+        for (topic, partition), group in groupby(messages, key=lambda m: (m.topic(), m.partition())):
+            name = partition_name(topic, partition)
+            if name not in unfinished:
                 continue
-            found = list(group)
-            _extend(current, found)
-            yield from _full_lots(current)
-            if current.position >= current.end:
-                del open_ranges[current.name]
-                self._stop_fetching(topic, partition, open_ranges)
-
-    def _stop_fetching(self, topic: str, partition: int, open_ranges: dict[str, Range]) -> None:
-        if open_ranges:
-            self.consumer.incremental_unassign([TopicPartition(topic, partition)])
+            _extend(name, unfinished[name], list(group))
+            if unfinished[name].position >= unfinished[name].end:
+                del unfinished[name]
+                if unfinished:
+                    self.consumer.incremental_unassign([TopicPartition(topic, partition)])
 
 
-def _extend(current: Range, messages: list[Message]) -> None:
-    columns = current.columns
+def _reading(name: str, start: int, end: int, with_headers: frozenset[str]) -> Reading:
+    headers: list[Any] | None = [] if topic_of(name) in with_headers else None
+    return Reading(end, start, Columns(headers=headers))
+
+
+def _extend(name: str, reading: Reading, messages: list[Message]) -> None:
     good = []
     for message in messages:
         error = message.error()
@@ -187,40 +180,28 @@ def _extend(current: Range, messages: list[Message]) -> None:
             good.append(message)
         elif error.code() == KafkaError._PARTITION_EOF:
             # nothing but control records can follow before the range's end
-            current.position = current.end
+            reading.position = reading.end
         else:
-            raise _lost(current, error)
+            raise _lost(name, reading, error)
     offsets: list[Any] = [message.offset() for message in good]
     if offsets:
-        current.position = max(current.position, offsets[-1] + 1)
-    inside = bisect_left(offsets, current.end)
-    columns.offsets += offsets[:inside]
-    columns.values += [m.value() for m in good[:inside]]
-    columns.keys += [m.key() for m in good[:inside]]
-    columns.timestamps += [m.timestamp()[1] for m in good[:inside]]
+        reading.position = max(reading.position, offsets[-1] + 1)
+    inside = good[: bisect_left(offsets, reading.end)]
+    columns = reading.columns
+    columns.offsets += offsets[: len(inside)]
+    columns.values += [m.value() for m in inside]
+    columns.keys += [m.key() for m in inside]
+    columns.timestamps += [m.timestamp()[1] for m in inside]
     if columns.headers is not None:
-        columns.headers += [unique_headers(m.headers()) for m in good[:inside]]
+        columns.headers += [unique_headers(m.headers()) for m in inside]
 
 
-def _full_lots(current: Range) -> Iterator[Lot]:
-    """Lots that are known to their end."""
-    topic, partition = topic_of(current.name), partition_of(current.name)
-    while current.start < current.end:
-        stop = min(current.end, current.start - current.start % LOT + LOT)
-        if current.position < stop:
-            return
-        lot, current.columns = current.columns.cut(stop)
-        if lot.offsets:
-            yield lot.lot(topic, partition, current.start)
-        current.start = stop
-
-
-def _lost(current: Range, error: KafkaError) -> Exception:
+def _lost(name: str, reading: Reading, error: KafkaError) -> Exception:
     if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
         return TopicError(
             "records that were still to be read are gone",
-            where=current.name,
-            got=f"offset {current.start}: {error.str()}",
+            where=name,
+            got=f"offset {reading.position}: {error.str()}",
             hint='retention deleted them: start over with --fresh, or declare on_loss="skip"',
         )
-    return BrokerError("Kafka reports an error", where=current.name, got=error.str())
+    return BrokerError("Kafka reports an error", where=name, got=error.str())

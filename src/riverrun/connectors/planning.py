@@ -15,13 +15,16 @@ from typing import Any, Protocol
 
 from riverrun.connectors.files import MemoryTopics
 from riverrun.connectors.kafka import KafkaTopics, TopicFacts
-from riverrun.connectors.records import LOT
+from riverrun.connectors.records import Range
 from riverrun.errors import TopicError
 from riverrun.event_time import Punctuation, milliseconds_of, partition_name, topic_of
 from riverrun.program import Program, SourceSpec
 
 LOOK_AGAIN = 5.0
 """Seconds between looks at whether topics are still the same."""
+
+PIECE = 1 << 16
+"""Ranges are dealt to tasks in pieces that end at multiples of this offset."""
 
 QUIET_TICK = 1_000_000
 """Microseconds between batches that only let time pass."""
@@ -36,6 +39,8 @@ class Offset:
     behind: list[str] = field(default_factory=list)
     batch: int = 0
     ended: bool = False
+    parallel: int = 1
+    """How many tasks the batch is dealt to."""
     begins: dict[str, int] = field(default_factory=dict)
     """Where partitions begin that do not go on from the offset before: new ones, and lost records."""
 
@@ -215,15 +220,16 @@ class MemoryPlanner:
         return start
 
 
-def tasks(start: Offset, end: Offset, parallel: int) -> list[list[tuple[str, int, int]]]:
-    """Ranges to read, cut at lots and dealt to at most `parallel` tasks in whole runs."""
+def tasks(start: Offset, end: Offset) -> list[list[Range]]:
+    """Ranges to read, cut in pieces and dealt to the tasks of the batch in whole runs."""
+    parallel = end.parallel
     pieces = [
         piece
         for name in sorted(end.ends)
         for piece in _pieces(name, end.begins.get(name, start.ends.get(name, 0)), end.ends[name])
     ]
     total = sum(stop - begin for _, begin, stop in pieces)
-    dealt: list[list[tuple[str, int, int]]] = [[] for _ in range(parallel)]
+    dealt: list[list[Range]] = [[] for _ in range(parallel)]
     done = 0
     for name, begin, stop in pieces:
         mine = dealt[min(parallel - 1, done * parallel // total)]
@@ -235,7 +241,7 @@ def tasks(start: Offset, end: Offset, parallel: int) -> list[list[tuple[str, int
     return [each for each in dealt if each] or [[]]
 
 
-def _pieces(name: str, start: int, end: int) -> list[tuple[str, int, int]]:
-    cuts = [start, *range(start - start % LOT + LOT, end, LOT), end] if start < end else []
+def _pieces(name: str, start: int, end: int) -> list[Range]:
+    cuts = [start, *range(start - start % PIECE + PIECE, end, PIECE), end] if start < end else []
     return [(name, a, b) for a, b in pairwise(cuts)]
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
+from riverrun.event_time import partition_of, topic_of
 from riverrun.kernels.lots import Lot
 
-LOT = 1 << 16
-"""Lots are cut at multiples of this offset, so that a range read again is cut the same."""
+LOT = 1 << 18
+"""Most records of a lot. What is in a lot follows from the ranges alone, so a range read again
+gives the same lots."""
 
 HEADERS = pa.map_(pa.string(), pa.string())
+
+Range = tuple[str, int, int]
+"""A partition's name, and the offsets from which and to which it is read."""
 
 
 @dataclass
@@ -27,49 +31,57 @@ class Columns:
     timestamps: list[int] = field(default_factory=list)
     headers: list[list[tuple[str, str | None]]] | None = None
 
-    def cut(self, stop: int) -> tuple[Columns, Columns]:
-        """The records before an offset, and the others."""
-        place = bisect_left(self.offsets, stop)
-        if place == len(self.offsets):
-            return self, Columns(headers=None if self.headers is None else [])
-        return self._slice(0, place), self._slice(place, len(self.offsets))
 
-    def _slice(self, start: int, end: int) -> Columns:
-        return Columns(
-            self.offsets[start:end],
-            self.values[start:end],
-            self.keys[start:end],
-            self.timestamps[start:end],
-            None if self.headers is None else self.headers[start:end],
-        )
+def ranges_per_lot(ranges: Sequence[Range]) -> Iterator[list[Range]]:
+    """Ranges in groups of one topic and at most LOT records, in order of topic and partition."""
+    group: list[Range] = []
+    room = LOT
+    for name, start, end in sorted(ranges):
+        while start < end:
+            if group and (room == 0 or topic_of(group[-1][0]) != topic_of(name)):
+                yield group
+                group, room = [], LOT
+            stop = min(end, start + room)
+            group.append((name, start, stop))
+            room -= stop - start
+            start = stop
+    if group:
+        yield group
 
-    def lot(self, topic: str, partition: int, start: int) -> Lot:
-        values, garbled = _as_text(self.values, self.offsets)
-        columns = {
-            "__value": values,
-            "__key": pa.array(self.keys, pa.binary()),
-            "__timestamp": pa.array(self.timestamps, pa.int64()),
-            "__offset": pa.array(self.offsets, pa.int64()),
-        }
-        if self.headers is not None:
-            columns["__headers"] = pa.array(self.headers, HEADERS)
-        return Lot(topic, partition, start, pa.table(columns), garbled)
+
+def lot_of(found: Mapping[str, Columns]) -> Lot | None:
+    """The records of a topic's partitions as one lot; None if there are none."""
+    parts = [(partition_of(name), found[name]) for name in sorted(found) if found[name].offsets]
+    if not parts:
+        return None
+    places = [(number, offset) for number, part in parts for offset in part.offsets]
+    values, garbled = _as_text([value for _, part in parts for value in part.values], places)
+    columns = {
+        "__value": values,
+        "__key": pa.array([key for _, part in parts for key in part.keys], pa.binary()),
+        "__timestamp": pa.array([at for _, part in parts for at in part.timestamps], pa.int64()),
+        "__partition": pa.array([number for number, _ in places], pa.int32()),
+        "__offset": pa.array([offset for _, offset in places], pa.int64()),
+    }
+    if parts[0][1].headers is not None:
+        columns["__headers"] = pa.array([h for _, p in parts for h in p.headers or ()], HEADERS)
+    return Lot(topic_of(next(iter(found))), pa.table(columns), garbled)
 
 
 def _as_text(
-    values: Sequence[bytes | None], offsets: Sequence[int]
-) -> tuple[pa.Array, dict[int, bytes]]:
+    values: list[bytes | None], places: list[tuple[int, int]]
+) -> tuple[pa.Array, dict[tuple[int, int], bytes]]:
+    texts = pa.array(values, pa.binary()).cast(pa.string(), safe=False)
     try:
-        texts = pa.array(values, pa.string())
         texts.validate(full=True)
         return texts, {}
     except pa.ArrowInvalid:
         garbled = {
-            offset: value
-            for offset, value in zip(offsets, values, strict=True)
+            place: value
+            for place, value in zip(places, values, strict=True)
             if value is not None and not _readable(value)
         }
-        clean = [v if o not in garbled else None for o, v in zip(offsets, values, strict=True)]
+        clean = [v if p not in garbled else None for p, v in zip(places, values, strict=True)]
         return pa.array(clean, pa.string()), garbled
 
 

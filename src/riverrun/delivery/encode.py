@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +10,7 @@ import pyarrow.compute as pc
 
 from riverrun.kernels.sql import Evaluator
 from riverrun.program import OutputSpec
-from riverrun.schema import METADATA, literal, quoted
+from riverrun.schema import METADATA, quoted
 
 Line = dict[str, Any]
 
@@ -19,7 +18,7 @@ Line = dict[str, Any]
 def records(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> pa.Table:
     """`key`, `value` and `timestamp` (ms) as written to Kafka; a deleted row has a null value."""
     key, value = _key_text(output), _object(output.schema.names)
-    rows = _with_texts(output, rows)
+    rows = _with_texts(rows)
     if not output.table:
         query = f"SELECT {key} AS key, {value} AS value, epoch_ms(__at) AS timestamp FROM rows"
         return evaluator.run(query, rows=rows)
@@ -43,7 +42,7 @@ def lines(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> list[Line
         f"{'__revision' if output.table else 'NULL'} AS revision, {order} AS place "
         f"FROM (SELECT *, {window if output.table else 0} AS window_us FROM rows)"
     )
-    found = evaluator.run(query, rows=_with_texts(output, rows))
+    found = evaluator.run(query, rows=_with_texts(rows))
     return [_line(output, row) for row in found.to_pylist()]
 
 
@@ -66,15 +65,26 @@ def ordered(found: list[Line]) -> list[Line]:
     return [{name: item for name, item in line.items() if name != "place"} for line in ranked]
 
 
-def _with_texts(output: OutputSpec, rows: pa.Table) -> pa.Table:
-    """Timestamps as ISO 8601 text. Windows repeat, so each distinct one is written once."""
-    for place, name in enumerate(rows.column_names):
-        if name in output.schema and pa.types.is_timestamp(rows.schema.field(name).type):
-            coded = rows[name].combine_chunks().dictionary_encode()
-            texts = pc.strftime(coded.dictionary, "%Y-%m-%dT%H:%M:%SZ")
-            texts = pc.replace_substring(texts, ".000000Z", "Z")
-            rows = rows.set_column(place, name, texts.take(coded.indices))
+def _with_texts(rows: pa.Table) -> pa.Table:
+    """Timestamps, also in lists, as ISO 8601 text. `__at` stays: it is not written."""
+    for place, field in enumerate(rows.schema):
+        if field.name != "__at" and _timed(field.type):
+            rows = rows.set_column(place, field.name, _texts(rows[field.name].combine_chunks()))
     return rows
+
+
+def _timed(type: pa.DataType) -> bool:
+    listed = pa.types.is_list(type) or pa.types.is_large_list(type)
+    return _timed(type.value_type) if listed else pa.types.is_timestamp(type)
+
+
+def _texts(times: pa.Array) -> pa.Array:
+    if not pa.types.is_timestamp(times.type):
+        texts = _texts(times.values)
+        return type(times).from_arrays(times.offsets, texts, mask=times.is_null())
+    coded = times.dictionary_encode()  # windows repeat: each distinct time is written once
+    texts = pc.strftime(coded.dictionary, "%Y-%m-%dT%H:%M:%SZ")
+    return pc.replace_substring(texts, ".000000Z", "Z").take(coded.indices)
 
 
 def _object(names: tuple[str, ...]) -> str:
@@ -87,6 +97,11 @@ def _key_text(output: OutputSpec) -> str:
     if len(output.key) == 1 and _type(output.key[0], output) == "VARCHAR":
         return quoted(output.key[0])
     return _key_json(output)
+
+
+def _type(name: str, output: OutputSpec) -> str:
+    """A key may be a column that is not written, such as Kafka's own key."""
+    return output.schema.type_of(name) if name in output.schema else dict(METADATA)[name]
 
 
 def _key_json(output: OutputSpec) -> str:

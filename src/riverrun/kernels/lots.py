@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from riverrun.errors import InputError
-from riverrun.event_time import END
+from riverrun.event_time import END, partition_name
 from riverrun.kernels.chunks import Chunk, by_page, pack, with_hash
 from riverrun.kernels.sql import Evaluator
 from riverrun.program import DEAD, Branch, Program, SourceSpec
@@ -24,14 +25,15 @@ TIMESTAMP_NUMBERS = {"TIMESTAMP_S": 1_000_000, "TIMESTAMP_MS": 1_000}
 
 @dataclass(frozen=True)
 class Lot:
-    """Raw records of a partition: __value, __key, __timestamp (ms), __offset, perhaps __headers."""
+    """Raw records of a topic, by partition and offset.
+
+    Columns: __value, __key, __timestamp (ms), __partition, __offset, perhaps __headers.
+    """
 
     topic: str
-    partition: int
-    start: int
     records: pa.Table
-    garbled: dict[int, bytes] = field(default_factory=dict)
-    """Values that are not text, by offset; null among the records."""
+    garbled: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    """Values that are not text, by partition and offset; null among the records."""
 
 
 @dataclass
@@ -39,8 +41,8 @@ class Reading:
     """What came of a lot."""
 
     chunks: list[Chunk]
-    high: int | None
-    """The highest event time."""
+    highs: dict[str, int]
+    """The highest event time of each partition."""
     dead: int
 
 
@@ -55,7 +57,7 @@ def position(source: int, partition: int, offset: int) -> int:
 
 
 class LotReader:
-    """Turns lots of records into chunks for the first exchange, or for the outputs."""
+    """Turns records into chunks for the first exchange, or for the outputs."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -67,8 +69,8 @@ class LotReader:
         source = self.program.source(lot.topic)
         decoded = self._decode(source, lot)
         good, dead = _split(decoded)
-        reading = Reading([], _highest(good), dead=0)
-        seq = position(source.index, lot.partition, lot.start)
+        reading = Reading([], _highest(lot.topic, good), dead=0)
+        seq = int(decoded["__pos"][0].as_py())
         for branch in self.program.branches_of(source.edge):
             rows, failed = self._evaluate(branch, good, clocks)
             dead += failed
@@ -80,10 +82,9 @@ class LotReader:
         return reading
 
     def _decode(self, source: SourceSpec, lot: Lot) -> pa.Table:
-        base = position(source.index, lot.partition, 0)
-        query = self.decoders[source.topic]
-        query = query.replace("/*base*/", str(base)).replace("/*partition*/", str(lot.partition))
-        return self.evaluator.run(query, lot=lot.records)
+        partition, offset = (pc.max(lot.records[each]).as_py() for each in ("__partition", "__offset"))
+        position(source.index, partition, offset)
+        return self.evaluator.run(self.decoders[source.topic], lot=lot.records)
 
     def _evaluate(
         self, branch: Branch, rows: pa.Table, clocks: dict[str, int] | None
@@ -133,9 +134,10 @@ def decoder(source: SourceSpec) -> str:
     metadata = [f"{_metadata(name, source)} AS {name}" for name in sorted(source.metadata)]
     moment = "make_timestamp(__timestamp * 1000)" if at == "_timestamp" else at
     return (
-        f"SELECT * EXCLUDE (__value, __parsed, __offset, __timestamp), {moment} AS __at, "
-        f"/*base*/ + __offset AS __pos, 0::BIGINT AS __sub, {_cause(source)} AS __cause FROM ("
-        f"SELECT {', '.join([*columns, *metadata])}, __offset, __timestamp, __value, __parsed "
+        f"SELECT * EXCLUDE (__value, __parsed, __place, __timestamp), {moment} AS __at, "
+        f"__place AS __pos, 0::BIGINT AS __sub, {_cause(source)} AS __cause FROM ("
+        f"SELECT {', '.join([*columns, *metadata])}, __timestamp, __value, __parsed, "
+        f"{position(source.index, 0, 0)} + (__partition::BIGINT << 40) + __offset AS __place "
         f"FROM (SELECT *, TRY(json_transform(__value, {literal(json.dumps(shape))})) AS __parsed "
         "FROM lot))"
     )
@@ -166,7 +168,7 @@ def _metadata(name: str, source: SourceSpec) -> str:
         "_headers": "__headers",
         "_timestamp": "make_timestamp(__timestamp * 1000)",
         "_topic": literal(source.topic),
-        "_partition": "/*partition*/::INTEGER",
+        "_partition": "__partition",
         "_offset": "__offset",
     }[name]
 
@@ -219,20 +221,21 @@ def _split(decoded: pa.Table) -> tuple[pa.Table, list[tuple[int, str, str]]]:
     return rows.filter(pc.is_null(cause)), [(place, "decode", text) for place, text in places]
 
 
-def _highest(rows: pa.Table) -> int | None:
-    high = pc.max(rows["__at"]).cast(pa.int64()).as_py()
-    return None if high is None else int(high)
+def _highest(topic: str, rows: pa.Table) -> dict[str, int]:
+    partition = pc.bit_wise_and(pc.shift_right(rows["__pos"], 40), 0xFFFF)
+    times = pa.table({"partition": partition, "at": rows["__at"].cast(pa.int64())})
+    found = times.group_by("partition").aggregate([("at", "max")]).to_pylist()
+    return {partition_name(topic, each["partition"]): each["at_max"] for each in found}
 
 
 def _dead_letters(lot: Lot, source: SourceSpec, dead: list[tuple[int, str, str]]) -> pa.Table:
-    base = position(source.index, lot.partition, 0)
     first = {place: (step, cause) for place, step, cause in reversed(dead)}
-    offsets = [place - base for place in sorted(first)]
-    records = lot.records.filter(pc.is_in(lot.records["__offset"], pa.array(offsets, pa.int64())))
+    offsets = pa.array([place & ((1 << 40) - 1) for place in first], pa.int64())
     letters = []
-    for record in records.to_pylist():
-        step, cause = first[base + record["__offset"]]
-        letters.append(_letter(lot, record, step, cause) | {"__pos": base + record["__offset"]})
+    for record in lot.records.filter(pc.is_in(lot.records["__offset"], offsets)).to_pylist():
+        place = position(source.index, record["__partition"], record["__offset"])
+        if place in first:
+            letters.append(_letter(lot, record, *first[place]) | {"__pos": place})
     return pa.Table.from_pylist(letters, schema=_LETTER)
 
 
@@ -246,19 +249,19 @@ _LETTER = pa.schema(
 )  # fmt: skip
 
 
-def _letter(lot: Lot, record: dict[str, object], step: str, cause: str) -> dict[str, object]:
+def _letter(lot: Lot, record: dict[str, Any], step: str, cause: str) -> dict[str, Any]:
     key = record["__key"]
-    garbled = lot.garbled.get(int(str(record["__offset"])))
+    garbled = lot.garbled.get((record["__partition"], record["__offset"]))
     return {
         "topic": lot.topic,
-        "partition": lot.partition,
+        "partition": record["__partition"],
         "offset": record["__offset"],
-        "timestamp": int(str(record["__timestamp"])) * 1000,
+        "timestamp": record["__timestamp"] * 1000,
         "step": step,
         "cause": cause,
         "key": key.decode(errors="replace") if isinstance(key, bytes) else None,
         "value": record["__value"],
         "value_base64": base64.b64encode(garbled).decode() if garbled else None,
-        "__at": int(str(record["__timestamp"])) * 1000,
+        "__at": record["__timestamp"] * 1000,
         "__sub": 0,
     }

@@ -12,6 +12,7 @@ from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.pages import PageKernel
 from riverrun.kernels.state import SegmentCache
 from riverrun.program import Program
+from riverrun.spark.zygote import settle
 
 CACHE_BYTES = 1 << 30
 
@@ -19,7 +20,10 @@ _caches: dict[str, SegmentCache] = {}
 
 
 def _cache(scope: str) -> SegmentCache:
-    return _caches.setdefault(scope, SegmentCache(CACHE_BYTES))
+    if scope not in _caches:
+        _caches[scope] = SegmentCache(CACHE_BYTES)
+        settle()
+    return _caches[scope]
 
 
 class SegmentStore:

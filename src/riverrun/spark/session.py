@@ -58,6 +58,8 @@ def start(
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.adaptive.enabled": "false",
+        "spark.shuffle.compress": "false",
+        "spark.shuffle.spill.compress": "false",
         **extra,
     }  # fmt: skip
     if local:

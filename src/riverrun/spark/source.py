@@ -6,7 +6,7 @@ import base64
 import json
 import pickle
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from riverrun.kernels.lots import Lot, LotReader
 from riverrun.kernels.pages import PUNCTUATION, encode_punctuation, status_chunk
 from riverrun.program import Program
 from riverrun.spark.writer import StreamSink, last_status
+from riverrun.spark.zygote import settle
 
 CHUNK_SCHEMA = "page int, edge string, seq long, data binary"
 ARROW_SCHEMA = pa.schema(
@@ -127,11 +128,13 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.planner.stop_at_end()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        return self.planner.next(Offset(**start)).logged()
+        begin = Offset(**start)
+        end = self.planner.next(begin)
+        return (end if end == begin else replace(end, parallel=self.job.parallel)).logged()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Task]:
         target = Offset(**end)
-        dealt = tasks(Offset(**start), target, self.job.parallel)
+        dealt = tasks(Offset(**start), target)
         marks = [target.punctuation(), *(Punctuation() for _ in dealt[1:])]
         clocks = target.clocks
         return [Task(ranges, mark, clocks) for ranges, mark in zip(dealt, marks, strict=True)]
@@ -144,8 +147,7 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             reading = reader.read(lot, partition.clocks)
             events += lot.records.num_rows
             dead += reading.dead
-            if reading.high is not None:
-                punctuation.add(Punctuation(highs={f"{lot.topic}/{lot.partition}": reading.high}))
+            punctuation.add(Punctuation(highs=reading.highs))
             yield from as_batches(reading.chunks)
         marks = [status_chunk(0, events=events, dead=dead)]
         if job.program.steps:
@@ -160,9 +162,7 @@ def _lots(encoded: str, task: Task) -> Iterator[Lot]:
     if not task.ranges:
         return
     if job.client is None:
-        topics = memory_topics(encoded)
-        for name, start, end in task.ranges:
-            yield from topics.lots(name, start, end, name.rpartition("/")[0] in headers)
+        yield from memory_topics(encoded).lots(task.ranges, headers)
     else:
         yield from kafka_records(json.dumps(job.client)).lots(task.ranges, headers)
 
@@ -174,7 +174,9 @@ def memory_topics(encoded: str) -> MemoryTopics:
 
 @cache
 def lot_reader(encoded: str) -> LotReader:
-    return LotReader(job_of(encoded).program)
+    reader = LotReader(job_of(encoded).program)
+    settle()
+    return reader
 
 
 @cache

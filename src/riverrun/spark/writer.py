@@ -20,6 +20,7 @@ from riverrun.delivery.outbox import Outbox, Status
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.sql import Evaluator
 from riverrun.program import OutputSpec, Program, Screen
+from riverrun.spark.zygote import settle
 
 SHOWN = 1000
 """Rows per task and batch that a screen is given."""
@@ -116,7 +117,9 @@ def last_status(folder: Path) -> dict[str, Any] | None:
 
 @cache
 def _evaluator() -> Evaluator:
-    return Evaluator()
+    evaluator = Evaluator()
+    settle()
+    return evaluator
 
 
 @cache

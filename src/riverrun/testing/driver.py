@@ -18,7 +18,7 @@ from riverrun.connectors.lines import Record
 from riverrun.delivery.encode import Line, lines, ordered
 from riverrun.delivery.outbox import Outbox, Status
 from riverrun.errors import InputError, ProgramError
-from riverrun.event_time import Duration, Punctuation, microseconds
+from riverrun.event_time import Duration, Punctuation, microseconds, topic_of
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.lots import LotReader
 from riverrun.kernels.pages import PUNCTUATION, PageKernel, encode_punctuation
@@ -176,9 +176,7 @@ class Driver:
         start = self.checkpoint
         punctuation = Punctuation(tick=self.tick, ended=ended)
         outbox = Outbox(self.program, self.reader.evaluator)
-        chunks: list[Chunk] = []
-        for name, end in sorted(ends.items()):
-            chunks += self._read(name, start.read.get(name, 0), end, punctuation, outbox.status)
+        chunks = self._read(ends, punctuation, outbox.status)
         checkpoint = Checkpoint(read={**start.read, **ends})
         for page in range(self.program.pages):
             self._visit(page, chunks, punctuation, checkpoint, outbox)
@@ -191,20 +189,22 @@ class Driver:
         return ordered(found), checkpoint, outbox.status
 
     def _read(
-        self, name: str, start: int, end: int, punctuation: Punctuation, status: Status
+        self, ends: Mapping[str, int], punctuation: Punctuation, status: Status
     ) -> list[Chunk]:
-        topics = {source.topic: source for source in self.program.sources}
-        source = topics.get(name.rpartition("/")[0])
-        if source is None:
-            return []
+        sources = {source.topic: source for source in self.program.sources}
+        headers = frozenset(t for t, source in sources.items() if "_headers" in source.metadata)
+        ranges = [
+            (name, self.checkpoint.read.get(name, 0), end)
+            for name, end in ends.items()
+            if topic_of(name) in sources
+        ]
         chunks: list[Chunk] = []
-        for lot in self.topics.lots(name, start, end, "_headers" in source.metadata):
+        for lot in self.topics.lots(ranges, headers):
             reading = self.reader.read(lot, self.checkpoint.clocks)
             chunks += reading.chunks
             status.dead += reading.dead
             status.events += lot.records.num_rows
-            if reading.high is not None:
-                punctuation.add(Punctuation(highs={name: reading.high}))
+            punctuation.add(Punctuation(highs=reading.highs))
         return chunks
 
     def _visit(

@@ -38,7 +38,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Iterator[Settings]:
-    """Settings with an empty home of their own; the jar cache is the user's. Its broker is stopped."""
+    """Settings with an empty home of their own; the jars are the user's. Its broker is stopped."""
     own = config.load()
     yield own
     kafka.down(own)

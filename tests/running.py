@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +70,8 @@ class Run:
             family = []
         self.process.kill()
         for process in family:
-            try:
+            with suppress(psutil.NoSuchProcess):
                 process.kill()
-            except psutil.NoSuchProcess:
-                pass
         self.process.wait()
 
 
@@ -100,9 +99,7 @@ def table(client: dict[str, str], topic: str) -> dict[str, Any]:
 def records(client: dict[str, str], topic: str) -> list[tuple[str, str | None]]:
     """Keys and values of all records, partition by partition in order."""
     with Browser(client, topic) as browser:
-        messages = sorted(
-            browser.read(browser.earliest), key=lambda m: (m.partition(), m.offset())
-        )
+        messages = sorted(browser.read(browser.earliest), key=lambda m: (m.partition(), m.offset()))
     return [
         ((m.key() or b"").decode(), None if m.value() is None else m.value().decode())
         for m in messages

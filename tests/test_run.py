@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import random
 from collections import defaultdict
+from datetime import datetime
 from pathlib import Path
 
 import pytest
-from running import Run, produce, records, table
 
 from riverrun.connectors import admin
+from running import Run, produce, records, table
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -74,8 +75,6 @@ def test_a_job_killed_in_the_middle_ends_with_the_table_of_an_undisturbed_run(
 
 
 def _milliseconds(text: str) -> float:
-    from datetime import datetime
-
     return datetime.fromisoformat(text).timestamp() * 1000
 
 

@@ -156,7 +156,9 @@ class KafkaRecords:
         return {name: reading.columns for name, reading in readings.items()}
 
     def _take(self, messages: list[Message], unfinished: dict[str, Reading]) -> None:
-        for (topic, partition), group in groupby(messages, key=lambda m: (m.topic(), m.partition())):
+        for (topic, partition), group in groupby(
+            messages, key=lambda m: (m.topic(), m.partition())
+        ):
             name = partition_name(topic, partition)
             if name not in unfinished:
                 continue

@@ -42,7 +42,7 @@ class Offset:
     parallel: int = 1
     """How many tasks the batch is dealt to."""
     begins: dict[str, int] = field(default_factory=dict)
-    """Where partitions begin that do not go on from the offset before: new ones, and lost records."""
+    """Where partitions begin that do not go on from the offset before: new, or with losses."""
 
     def logged(self) -> dict[str, Any]:
         return asdict(self)
@@ -170,7 +170,6 @@ class KafkaPlanner:
                 )
         return begin
 
-
     def _after_losses(self, begin: dict[str, int]) -> dict[str, int]:
         """Where reading can go on; records that retention has deleted are an error, or skipped."""
         starts = self.topics.starts(list(begin))
@@ -244,4 +243,3 @@ def tasks(start: Offset, end: Offset) -> list[list[Range]]:
 def _pieces(name: str, start: int, end: int) -> list[Range]:
     cuts = [start, *range(start - start % PIECE + PIECE, end, PIECE), end] if start < end else []
     return [(name, a, b) for a, b in pairwise(cuts)]
-

@@ -37,14 +37,15 @@ def ranges_per_lot(ranges: Sequence[Range]) -> Iterator[list[Range]]:
     group: list[Range] = []
     room = LOT
     for name, start, end in sorted(ranges):
-        while start < end:
+        place = start
+        while place < end:
             if group and (room == 0 or topic_of(group[-1][0]) != topic_of(name)):
                 yield group
                 group, room = [], LOT
-            stop = min(end, start + room)
-            group.append((name, start, stop))
-            room -= stop - start
-            start = stop
+            stop = min(end, place + room)
+            group.append((name, place, stop))
+            room -= stop - place
+            place = stop
     if group:
         yield group
 

@@ -52,4 +52,3 @@ class Traffic(threading.Thread):
         self.done.set()
         self.join(5)
         self.producer.flush(5)
-

@@ -1,4 +1,4 @@
-"""The aggregates: for each, the parts kept, how DuckDB makes them from rows, how parts merge, the result.
+"""The aggregates: the parts of each, how DuckDB makes them, how they merge, and the result.
 
 A part is one column. Merging is associative, and the rows of a group arrive in canonical order,
 so that parts made in readers, merged in pages and merged with state give one result.
@@ -107,10 +107,14 @@ KINDS: dict[str, Kind] = {
 def parts_sql(aggregations: tuple[Aggregation, ...]) -> list[str]:
     """SQL that makes the parts of all aggregates from the rows of a group."""
     return [
-        f"{part.from_rows.format(x=_argument(each), type=each.type)} AS {quoted(_column(each, part))}"
+        f"{_from_rows(each, part)} AS {quoted(_column(each, part))}"
         for each in aggregations
         for part in KINDS[each.kind].parts
     ]
+
+
+def _from_rows(aggregation: Aggregation, part: Part) -> str:
+    return part.from_rows.format(x=_argument(aggregation), type=aggregation.type)
 
 
 def _argument(aggregation: Aggregation) -> str:

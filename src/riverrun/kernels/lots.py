@@ -82,7 +82,9 @@ class LotReader:
         return reading
 
     def _decode(self, source: SourceSpec, lot: Lot) -> pa.Table:
-        partition, offset = (pc.max(lot.records[each]).as_py() for each in ("__partition", "__offset"))
+        partition, offset = (
+            pc.max(lot.records[each]).as_py() for each in ("__partition", "__offset")
+        )
         position(source.index, partition, offset)
         return self.evaluator.run(self.decoders[source.topic], lot=lot.records)
 

@@ -1,4 +1,4 @@
-"""Pages: key groups with their state. One visit takes a batch's chunks for a page through every step."""
+"""Pages: key groups with their state. A visit takes a page's chunks through every step."""
 
 from __future__ import annotations
 

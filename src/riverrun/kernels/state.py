@@ -38,6 +38,10 @@ class Segment:
     id: str
     rows: pl.DataFrame
 
+    @cached_property
+    def size(self) -> int:
+        return int(self.rows.estimated_size())
+
     @property
     def last_window(self) -> int:
         return int(self.windows[-1])
@@ -189,14 +193,14 @@ class SegmentCache:
 
     def keep(self, scope: str, segment: Segment) -> None:
         self.held[scope, segment.id] = segment
-        self.size += segment.rows.estimated_size()
+        self.size += segment.size
         while self.size > self.limit and len(self.held) > 1:
             _, oldest = self.held.popitem(last=False)
-            self.size -= oldest.rows.estimated_size()
+            self.size -= oldest.size
 
     def drop(self, scope: str, segment: str) -> None:
         held = self.held.pop((scope, segment), None)
-        self.size -= held.rows.estimated_size() if held else 0
+        self.size -= held.size if held else 0
 
 
 def save(state: SegmentList, store: Store, cache: SegmentCache, scope: str) -> list[str]:

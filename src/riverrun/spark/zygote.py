@@ -157,7 +157,7 @@ def _end(child: tuple[int, int, socket.socket], waiting: selectors.BaseSelector)
 
 
 def settle() -> None:
-    """Spark's workers collect garbage after every task: what is loaded by now need not be looked at."""
+    """Spark's workers collect garbage after every task; what is loaded by now is left out of it."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)

@@ -1,0 +1,103 @@
+"""The topologies of the examples, by the driver: each with a stream drawn in and a table drawn out."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from riverrun.testing import Driver
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def example(name: str) -> Driver:
+    return Driver(runpy.run_path(str(EXAMPLES / f"{name}.py"))["app"])
+
+
+def test_page_views_are_counted_per_page_and_minute_without_crawlers():
+    out = example("01_page_views").run(
+        views="""
+        at       | page  | user    | ms
+        12:00:10 | /     | ann     | 120
+        12:00:20 | /     | crawler | 5
+        ------
+        12:00:50 | /     | bob     | 80
+        12:03:00 | /help | ann     | 40
+        ------
+        12:00:59 | /     | cid     | 9
+    """
+    )
+    out.of("views-per-minute").assert_is("""
+        +- | window_start | page  | views | avg_ms | revision
+        +  | 12:00        | /     | 1     | 120    | 0
+        -  | 12:00        | /     | 1     | 120    | 0
+        +  | 12:00        | /     | 2     | 100    | 1
+        +  | 12:03        | /help | 1     | 40     | 0
+    """)
+    out.of("pages.late").assert_is("""
+        at       | page | ms
+        12:00:59 | /    | 9
+    """)
+
+
+def test_a_reading_within_the_next_hour_corrects_and_a_later_one_is_set_aside():
+    out = example("02_late_corrections").run(
+        readings="""
+        at    | sensor | celsius | _timestamp
+        12:10 | s1     | 20.5    | 12:10
+        12:40 | s1     | 22      | 12:40
+        12:50 | s1     | 999     | 12:50       # broken
+        13:02 | s2     | 18      | 13:02
+        ------
+        12:20 | s1     | 19      | 13:03
+        ------
+        14:02 | s2     | 17      | 14:02
+        ------
+        12:30 | s1     | 25      | 14:03
+    """
+    )
+    out.of("hourly-temperatures").assert_is("""
+        +- | window_start | sensor | readings | coldest | warmest | latest | revision
+        +  | 12:00        | s1     | 2        | 20.5    | 22      | 22     | 0
+        -  | 12:00        | s1     | 2        | 20.5    | 22      | 22     | 0
+        +  | 12:00        | s1     | 3        | 19      | 22      | 22     | 1
+        +  | 13:00        | s2     | 1        | 18      | 18      | 18     | 0
+    """)
+    out.of("readings-too-late").assert_is("""
+        at    | sensor | celsius | delay | key
+        12:30 | s1     | 25      | 5580  | s1
+    """)
+
+
+def test_a_service_that_fails_often_raises_an_alarm_once_its_window_closes():
+    driver = example("03_errors_by_service")
+    gateway = [{"service": "pay", "status": 200, "at": 1_767_268_800_000 + n} for n in range(8)]
+    worker = {"job": {"service": "pay", "failed": True}, "finished": "2026-01-01T12:03:00Z"}
+    driver.send(
+        "gateway-logs", *gateway, {"service": "web", "status": 503, "at": 1_767_268_800_000}
+    )
+    driver.send("worker-logs", worker, worker)
+    assert driver.batch() == []
+    out = driver.end()
+    out.of("error-rates").assert_is("""
+        window_start | service | requests | failures | rate
+        12:00        | pay     | 10       | 2        | 0.2
+        12:00        | web     | 1        | 1        | 1.0
+    """)
+    out.of("error-alarms").assert_is("""
+        window_start | service | requests | rate
+        12:00        | pay     | 10       | 0.2
+    """)
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_every_example_keeps_bad_records(path: Path):
+    driver = example(path.stem)
+    topic = driver.program.sources[0].topic
+    driver.send(topic, "oops")
+    driver.batch().of("dead").assert_is(f"""
+        topic   | cause                 | value
+        {topic} | the value is not JSON | oops
+    """)

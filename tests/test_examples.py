@@ -1,4 +1,4 @@
-"""The topologies of the examples, by the driver: each with a stream drawn in and a table drawn out."""
+"""The topologies of the examples, by the driver: a stream drawn in, a table drawn out."""
 
 from __future__ import annotations
 

@@ -119,23 +119,23 @@ def test_explode_makes_a_row_of_each_element_in_order():
 def test_key_by_sets_the_key_that_rows_are_written_with():
     app = rr.App("shop", pages=2)
     source = clicks(app, key="user")
-    source.select("user", "page").to("by user")
-    source.key_by("page").to("by page")
-    source.key_by("page", "user").to("by both")
-    source.select("page").to("by none")
-    source.key_by("_key").to("by the record's")
+    source.select("user", "page").to("by_user")
+    source.key_by("page").to("by_page")
+    source.key_by("page", "user").to("by_both")
+    source.select("page").to("by_none")
+    source.key_by("_key").to("by_record")
     Driver(app).run(
         clicks="""
         at    | page | user | _key
         12:00 | /a   | u    | k
     """
     ).assert_is("""
-        output          | key
-        by both         | {"page": "/a", "user": "u"}
-        by none         |
-        by page         | /a
-        by the record's | k
-        by user         | u
+        output    | key
+        by_both   | {"page": "/a", "user": "u"}
+        by_none   |
+        by_page   | /a
+        by_record | k
+        by_user   | u
     """)
 
 
@@ -220,7 +220,7 @@ def test_times_may_be_numbers(type):
 def test_a_step_keeps_the_clock_of_its_own_topics():
     app = rr.App("shop", pages=2)
     for topic in ("web", "phone"):
-        clicks(app, topic).group_by("page").window(FIVE).agg(n=rr.count()).to(f"{topic} pages")
+        clicks(app, topic).group_by("page").window(FIVE).agg(n=rr.count()).to(f"{topic}_pages")
     Driver(app).run(
         web="""
             at    | page
@@ -233,5 +233,5 @@ def test_a_step_keeps_the_clock_of_its_own_topics():
         """,
     ).assert_is("""
         output    | page | n
-        web pages | /a   | 1
+        web_pages | /a   | 1
     """)

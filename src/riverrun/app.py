@@ -53,25 +53,30 @@ class App:
         "latest" or a time; `on_loss` what to do when retention has deleted unread records.
         """
         at = caller()
+        _check_topic(topic, at)
         columns = parse(schema, at)
         for name in (key, time):
             if name is not None and name not in dict(METADATA):
                 columns.require(name, at)
-        if time != "_timestamp" and not columns.type_of(time).startswith("TIMESTAMP"):
+        found = dict(METADATA).get(time) or columns.type_of(time)
+        if not found.startswith("TIMESTAMP"):
             raise ProgramError(
-                f"the time column {time!r} is {columns.type_of(time)}, not a timestamp",
+                f"the time column {time!r} is {found}, not a timestamp",
                 where=at,
-                hint="declare it as timestamp (ISO 8601 text), or timestamp_s, timestamp_ms (numbers)",
+                hint="declare it as timestamp (ISO 8601), timestamp_s or timestamp_ms (numbers)",
             )
         if start not in ("earliest", "latest"):
             milliseconds_of(start, at)
         if on_loss not in ("stop", "skip"):
             raise ProgramError("on_loss is one of stop, skip", where=at, got=repr(on_loss))
         pace = Pace(microseconds(lateness, at), microseconds(idle, at))
-        node = Source(topic, columns.with_metadata, key, time, pace, start, on_loss, at)
+        schema_ = columns.with_plain_times.with_metadata
+        node = Source(topic, columns, schema_, key, time, pace, start, on_loss, at)
         return Stream(self, node)
 
     def add(self, output: Output) -> None:
+        if isinstance(output.sink, Topic):
+            _check_topic(output.sink.name, output.at)
         self.outputs.append(output)
 
     def program(self) -> Program:
@@ -87,6 +92,15 @@ class App:
     def spark_functions(self) -> dict[str, Callable[[Any], Any]]:
         """The functions of .spark(…) steps, by the step's name."""
         return spark_functions(tuple(self.outputs))
+
+
+def _check_topic(name: str, where: object) -> None:
+    if not re.fullmatch(r"[\w.-]{1,249}", name, re.ASCII) or name in (".", ".."):
+        raise ProgramError(
+            "a topic's name has letters, digits, _ . and -, at most 249",
+            where=where,
+            got=repr(name),
+        )
 
 
 def topic(name: str, *, partitions: int | None = None) -> Topic:

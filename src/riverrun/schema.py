@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 import duckdb
@@ -11,6 +12,8 @@ from riverrun.errors import ProgramError
 
 RESERVED = "__"
 """Columns that start so carry time, position and change marks through a program."""
+
+_PLAIN = re.compile(r"\bTIMESTAMP(_\w+| WITH TIME ZONE)")
 
 METADATA = (
     ("_key", "VARCHAR"),
@@ -42,6 +45,11 @@ class Schema:
     @property
     def visible(self) -> Schema:
         return Schema(tuple(column for column in self.columns if not column.hidden))
+
+    @property
+    def with_plain_times(self) -> Schema:
+        """As it is after decoding: times are TIMESTAMP, in whatever unit the records have them."""
+        return Schema(tuple(replace(c, type=_PLAIN.sub("TIMESTAMP", c.type)) for c in self.columns))
 
     @property
     def with_metadata(self) -> Schema:

@@ -64,7 +64,7 @@ def checked_columns(
             )
         if name.startswith(RESERVED):
             raise ProgramError(f"the column name {name!r} is reserved", where=at)
-        if names.count(name) > 1:
+        if [other.lower() for other in names].count(name.lower()) > 1:
             raise ProgramError(f"the column {name!r} is given twice", where=at)
     return tuple(Column(name, sql.type_of(text, schema, at)) for name, text in pairs)
 
@@ -188,6 +188,8 @@ class Stream(Relation):
     def key_by(self, *columns: str) -> Stream:
         """Set the key that rows are written with."""
         at, schema = caller(), self.node.schema
+        if not columns:
+            raise ProgramError("key_by needs at least one column", where=at)
         for column in columns:
             schema.require(column, at)
         return replace(self, node=KeyBy(self.node, columns, schema, at))
@@ -234,6 +236,13 @@ class Grouped:
         comes within `updatable`; "changes": at every batch; "final": once, when it closes.
         """
         at = caller()
+        if not isinstance(window, Tumbling):
+            raise ProgramError(
+                "window() needs a window",
+                where=at,
+                got=repr(window),
+                hint='rr.tumbling("1 minute")',
+            )
         if emit not in ("changes", "ready", "final"):
             raise ProgramError("emit is one of changes, ready, final", where=at, got=repr(emit))
         return replace(self, kind=Window(window.size, microseconds(updatable, at), emit))

@@ -180,7 +180,7 @@ def _source_spec(index: int, node: Source, branches: list[Branch]) -> SourceSpec
     return SourceSpec(
         topic=node.topic,
         index=index,
-        schema=node.schema.visible,
+        schema=node.fields,
         time=node.time,
         key=node.key,
         pace=node.pace,

@@ -17,6 +17,8 @@ class Source:
     """A topic of JSON records, read as a stream."""
 
     topic: str
+    fields: Schema
+    """What the records hold."""
     schema: Schema
     key: str | None
     time: str

@@ -54,6 +54,9 @@ class Shape:
     pages: int
 
     def driver(self) -> Driver:
+        return Driver(self.app())
+
+    def app(self) -> rr.App:
         app = rr.App("oracle", pages=self.pages)
         late = timedelta(seconds=self.lateness)
         streams = [app.stream(t, schema=SCHEMA, time="at", lateness=late) for t in self.topics]
@@ -66,7 +69,7 @@ class Shape:
             updatable = timedelta(seconds=self.updatable)
             grouped = grouped.window(window, updatable=updatable, emit=self.emit)
         grouped.agg(**{name: AGGREGATES[name][0] for name in self.aggregates}).to("out")
-        return Driver(app)
+        return app
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ def frame(rows):
         [(window, COLLIDING.get(key, hash(key) % 2**64), key, value)
          for (window, key), value in rows.items()],
         schema=SCHEMA, orient="row",
-    )  # fmt: skip
+    ).sort("__window", "__hash")  # fmt: skip
 
 
 def as_dict(rows):

@@ -52,6 +52,8 @@ class Branch:
     target: str
     step: str
     """The user's line, for dead letters."""
+    combined: str | None = None
+    """The query of a step's input when no row can be late."""
 
     def at_clock(self, clock: int) -> str:
         assert self.query is not None

@@ -33,7 +33,9 @@ def unpack(data: bytes) -> pl.DataFrame:
 def unpack_all(chunks: list[Chunk]) -> pl.DataFrame:
     """The rows of all chunks in canonical order."""
     ordered = sorted(chunks, key=lambda chunk: (chunk.seq, chunk.page))
-    return pl.concat([unpack(chunk.data) for chunk in ordered])
+    frames = [unpack(chunk.data) for chunk in ordered]
+    alike = all(frame.columns == frames[0].columns for frame in frames)
+    return pl.concat(frames, how="vertical" if alike else "diagonal")
 
 
 def with_hash(frame: pl.DataFrame, keys: tuple[str, ...]) -> pl.DataFrame:

@@ -93,9 +93,19 @@ class LotReader:
     ) -> tuple[pa.Table, list[tuple[int, str, str]]]:
         if branch.query is None:
             return rows, []
-        step = branch.target.removeprefix("step:")
-        query = branch.at_clock(END if clocks is None else clocks.get(step, END))
-        return self.isolated(query, rows, branch.step)
+        made, failed = self.isolated(self._query(branch, rows, clocks), rows, branch.step)
+        if "__row" in made.column_names and made["__row"].null_count == made.num_rows:
+            made = made.drop_columns(["__row"])
+        return made, failed
+
+    def _query(self, branch: Branch, rows: pa.Table, clocks: dict[str, int] | None) -> str:
+        """Rows are combined if none can be late: a window ends after each of its events."""
+        step = self.program.step_at(branch.target)
+        clock = END if clocks is None or step is None else clocks.get(step.name, END)
+        if step is None or branch.combined is None or rows.num_rows == 0:
+            return branch.at_clock(clock)
+        earliest = pc.min(rows["__at"]).cast(pa.int64()).as_py()
+        return branch.combined if earliest + step.updatable >= clock else branch.at_clock(clock)
 
     def isolated(
         self, query: str, rows: pa.Table, step: str

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from riverrun.event_time import END
 from riverrun.kernels.chunks import pack, unpack
 
 GROWTH = 2
@@ -89,10 +90,11 @@ class Segment:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         return np.concatenate(found_wanted), np.concatenate(found_here)
 
-    def between(self, low: int, high: int) -> pl.DataFrame:
-        """Rows of windows with low < window <= high."""
-        start, end = np.searchsorted(self._window, [low, high], side="right")
-        return self.rows.slice(int(start), int(end - start))
+
+def between(rows: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
+    """Rows of windows with low < window <= high, of rows sorted by window."""
+    start, end = np.searchsorted(rows["__window"].to_numpy(), [low, high], side="right")
+    return rows.slice(int(start), int(end - start))
 
 
 def _equal(left: pl.DataFrame, right: pl.DataFrame, keys: list[str]) -> npt.NDArray[np.bool_]:
@@ -117,8 +119,13 @@ class SegmentList:
 
     def lookup(self, wanted: pl.DataFrame) -> pl.DataFrame | None:
         """The newest rows with the windows and keys wanted; each at most once."""
-        found, remaining = [], wanted
-        for segment in reversed(self.segments):
+        windows = np.unique(wanted["__window"].to_numpy())
+        relevant = [s for s in self.segments if np.isin(s.windows, windows).any()]
+        if not relevant:
+            return None
+        found = []
+        remaining = wanted.select("__window", *self._identity).unique(maintain_order=True)
+        for segment in reversed(relevant):
             if remaining.height == 0:
                 break
             theirs, ours = segment.find(remaining, self._identity)
@@ -131,7 +138,7 @@ class SegmentList:
 
     def between(self, low: int, high: int) -> list[pl.DataFrame]:
         """Rows of windows with low < window <= high, the newest last; a key may come again."""
-        parts = (segment.between(low, high) for segment in self.segments)
+        parts = (between(segment.rows, low, high) for segment in self.segments)
         return [part for part in parts if part.height]
 
     def newest(self, parts: list[pl.DataFrame]) -> pl.DataFrame:
@@ -141,7 +148,7 @@ class SegmentList:
         return pl.concat(parts).unique(subset=identity, keep="last", maintain_order=True)
 
     def append(self, rows: pl.DataFrame | None, closed: int) -> None:
-        """Adds rows that replace older ones, and forgets windows up to `closed`."""
+        """Adds sorted rows that replace older ones, and forgets windows up to `closed`."""
         for segment in [s for s in self.segments if s.last_window <= closed]:
             self._remove(segment)
         if rows is not None and rows.height:
@@ -150,8 +157,8 @@ class SegmentList:
             small, large = self.segments[-1], self.segments[-2]
             self._remove(small)
             self._remove(large)
-            live = [part.filter(pl.col("__window") > closed) for part in (large.rows, small.rows)]
-            self._add(self.newest(live))
+            live = [between(part, closed, END) for part in (large.rows, small.rows)]
+            self._add(self.newest(live).sort("__window", "__hash"))
 
     def _out_of_proportion(self) -> bool:
         if len(self.segments) < 2:
@@ -159,7 +166,7 @@ class SegmentList:
         return self.segments[-2].rows.height < GROWTH * self.segments[-1].rows.height
 
     def _add(self, rows: pl.DataFrame) -> None:
-        segment = Segment(os.urandom(8).hex(), rows.sort("__window", "__hash", maintain_order=True))
+        segment = Segment(os.urandom(8).hex(), rows)
         self.segments.append(segment)
         self.added.append(segment)
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from riverrun.errors import JobError
 from riverrun.event_time import BEGINNING, END
 from riverrun.kernels.aggregates import merged, results
-from riverrun.kernels.state import SegmentList
+from riverrun.kernels.state import SegmentList, between
 from riverrun.program import Step
 
 
@@ -29,9 +30,7 @@ def advance(
         touched = _merge(step, state, parts, before, result)
     result.changes += _fire(step, state, touched, before, after)
     closed = _last_closed(step, after)
-    if touched is not None:
-        touched = touched.filter(pl.col("__window") > closed)
-    state.append(touched, closed)
+    state.append(None if touched is None else between(touched, closed, END), closed)
     return result
 
 
@@ -43,26 +42,28 @@ def _last_closed(step: Step, clock: int) -> int:
 def _split_late(
     step: Step, parts: pl.DataFrame, clock: int
 ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-    if not step.size:
+    """Rows in time, and the late ones as they entered the step."""
+    windows = parts["__window"].to_numpy()
+    late = windows <= _last_closed(step, clock)
+    if "__row" not in parts.columns:
+        if late.any():
+            raise JobError("rows are late that were read as if they could not be", where=step.name)
         return parts, None
-    late = pl.col("__window") <= _last_closed(step, clock)
-    rows = parts.filter(late)
-    on_time = parts.drop("__row")
-    if not rows.height:
-        return on_time, None
-    return parts.filter(~late).drop("__row"), rows.select(pl.col("__row").struct.unnest())
+    if not late.any():
+        return parts.drop("__row"), None
+    mask = pl.Series(late)
+    return parts.filter(~mask).drop("__row"), parts.filter(mask)["__row"].struct.unnest()
 
 
 def _merge(
     step: Step, state: SegmentList, parts: pl.DataFrame, before: int, result: Result
 ) -> pl.DataFrame | None:
-    """Merges parts with state; rows whose window has been emitted before are corrected."""
+    """Merges parts with state, by window and hash; what has been emitted before is corrected."""
     if not parts.height:
         return None
     identity = ["__window", "__hash", *step.keys]
-    old = state.lookup(parts.select(identity).unique(maintain_order=True))
-    fresh = parts.with_columns(__revision=pl.lit(0, pl.Int64))
-    rows = fresh if old is None else pl.concat([old, fresh.select(old.columns)])
+    old = state.lookup(parts)
+    rows = parts if old is None else pl.concat([old, parts.select(old.columns)])
     touched = rows.group_by(identity, maintain_order=True).agg(
         *merged(step.aggregations), pl.col("__revision").max()
     )
@@ -71,11 +72,11 @@ def _merge(
     if old is not None:
         touched = _corrected(step, old, touched, before, result)
     new = touched.slice(known)
-    if step.emit != "changes":
-        new = new.filter(pl.col("__window") <= _last_emitted(step, before))
-    if new.height:
-        result.changes.append(_changes(step, new, 1))
-    return touched
+    emitted = new["__window"].to_numpy() <= _last_emitted(step, before)
+    if emitted.any():
+        shown = new if emitted.all() else new.filter(pl.Series(emitted))
+        result.changes.append(_changes(step, shown, 1))
+    return touched.sort("__window", "__hash")
 
 
 def _last_emitted(step: Step, clock: int) -> int:
@@ -115,12 +116,9 @@ def _fire(
     low, high = _last_emitted(step, before), _last_emitted(step, after)
     parts = state.between(low, high)
     if touched is not None:
-        now = touched.filter((pl.col("__window") > low) & (pl.col("__window") <= high))
+        now = between(touched, low, high)
         parts += [now] if now.height else []
-    if not parts:
-        return []
-    aligned = [part.select(parts[0].columns) for part in parts]
-    return [_changes(step, state.newest(aligned), 1)]
+    return [_changes(step, state.newest(parts), 1)] if parts else []
 
 
 def _results(step: Step, rows: pl.DataFrame) -> pl.DataFrame:

@@ -233,7 +233,9 @@ def _into_spark(step: SparkStep) -> Iterator[Branch]:
 def _into_step(step: Aggregate) -> Iterator[Branch]:
     for origin, query in _paths_from_sources(step):
         source = f"({query})" if query else "rows"
-        yield Branch(origin, _combine(step, source), f"step:{step.name}", str(step.at))
+        combined = _combined(step, source)
+        careful = _single_if_late(step, source) if step.window.size else combined
+        yield Branch(origin, careful, f"step:{step.name}", str(step.at), combined)
 
 
 def _paths_from_sources(step: Aggregate | SparkStep) -> Iterator[tuple[str, str | None]]:
@@ -249,27 +251,37 @@ def _paths_from_sources(step: Aggregate | SparkStep) -> Iterator[tuple[str, str 
         yield origin, query
 
 
-def _combine(step: Aggregate, source: str) -> str:
-    """Groups of a lot's rows as parts; rows that may be late stay single, with their columns."""
-    window = step.window
-    spec = _step_spec(step)
-    parts = parts_sql(step.aggregations)
-    if not window.size:
-        chosen = f"0::BIGINT AS __window, {_list(step.keys)}, {', '.join(parts)}"
-        return f"SELECT {chosen} FROM {source} GROUP BY {_list(step.keys)}"
-    start = f"epoch_us(__at) - (epoch_us(__at) % {window.size} + {window.size}) % {window.size}"
-    late = f"__window + {window.size + window.updatable} <= {CLOCK}"
-    row = ", ".join(
-        [f"{quoted(name)} := {quoted(name)}" for name in (*spec.late_schema.names, *FACT_COLUMNS)]
-    )
+def _combined(step: Aggregate, source: str) -> str:
+    """Groups of a lot's rows as parts, when none of them can be late."""
+    chosen = ", ".join([_list(step.keys), *parts_sql(step.aggregations)])
+    rows = f"(SELECT *, {_window_start(step)} AS __window FROM {source})"
     return (
-        f"SELECT __window, {_list(step.keys)}, {', '.join(parts)}, "
+        f"SELECT __window, {chosen}, 0::BIGINT AS __revision "
+        f"FROM {rows} GROUP BY __window, {_list(step.keys)}"
+    )
+
+
+def _single_if_late(step: Aggregate, source: str) -> str:
+    """The same, but rows that may be late at the clock stay single, with all their columns."""
+    chosen = ", ".join([_list(step.keys), *parts_sql(step.aggregations)])
+    late = f"__window + {step.window.size + step.window.updatable} <= {CLOCK}"
+    columns = (*step.input.schema.visible.names, *FACT_COLUMNS)
+    row = ", ".join(f"{quoted(name)} := {quoted(name)}" for name in columns)
+    return (
+        f"SELECT __window, {chosen}, 0::BIGINT AS __revision, "
         f"any_value(struct_pack({row})) FILTER (__may_be_late) AS __row "
         f"FROM (SELECT *, {late} AS __may_be_late "
-        f"FROM (SELECT *, {start} AS __window FROM {source})) "
+        f"FROM (SELECT *, {_window_start(step)} AS __window FROM {source})) "
         f"GROUP BY __window, {_list(step.keys)}, "
         "CASE WHEN __may_be_late THEN __pos END, CASE WHEN __may_be_late THEN __sub END"
     )
+
+
+def _window_start(step: Aggregate) -> str:
+    size = step.window.size
+    if not size:
+        return "0::BIGINT"
+    return f"epoch_us(__at) - (epoch_us(__at) % {size} + {size}) % {size}"
 
 
 def _list(names: tuple[str, ...]) -> str:

@@ -103,8 +103,7 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
             yield Running(session, query, job.status)
             query.stop()
         finally:
-            session.stop()
-            shutil.rmtree(run_folder / "work", ignore_errors=True)
+            spark_session.stop(session, run_folder)
 
 
 def _job(

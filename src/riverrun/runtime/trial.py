@@ -33,7 +33,7 @@ def try_on_spark(app: App, files: dict[str, Path], *, ended: bool) -> list[Line]
         try:
             return run_files(session, app, files, folder, ended=ended)
         finally:
-            session.stop()
+            spark_session.stop(session, folder / "spark")
 
 
 def run_files(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from riverrun.embedded.java import Java
@@ -69,6 +71,18 @@ def start(
         builder = builder.config(setting, value)
     with _stderr_to(folder / "spark.log"):
         return builder.getOrCreate()
+
+
+def stop(session: SparkSession, folder: Path) -> None:
+    """Stops Spark and its JVM. PySpark's own threads complain while they lose it: into the log."""
+    gateway = session.sparkContext._gateway
+    with _stderr_to(folder / "spark.log"):
+        session.stop()
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(30)
+        SparkContext._gateway = SparkContext._jvm = None
+    shutil.rmtree(folder / "work", ignore_errors=True)
 
 
 @contextmanager

@@ -1,0 +1,137 @@
+"""Both engines of `riverrun try` print the same rows: random programs and input, on a real Spark."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from test_oracle import NOON, batches, expected, kept, normal, shapes
+
+import riverrun as rr
+from riverrun import config
+from riverrun.connectors.files import read_files
+from riverrun.embedded import java
+from riverrun.runtime.trial import run_files
+from riverrun.spark import session as spark_session
+from riverrun.testing import Driver
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("spark")
+    started = spark_session.start(
+        "tests",
+        master="local[2]",
+        java=java.find(config.load(environ={}).cache),
+        folder=folder,
+        extra={},
+    )
+    yield started
+    spark_session.stop(started, folder)
+
+
+def write(shape, drawn, folder: Path) -> dict[str, Path]:
+    """The batches as files of JSON lines, one per topic."""
+    texts = dict.fromkeys(shape.topics, "")
+    number = 0
+    for events, _ in drawn:
+        for event in events:
+            topic = event.topic if event.topic in shape.topics else "a"
+            value = {"id": number, "page": event.page, "user": event.user, "x": event.x}
+            value["at"] = (NOON + timedelta(seconds=event.after)).isoformat() + "Z"
+            texts[topic] += json.dumps({"value": value, "partition": event.partition}) + "\n"
+            number += 1
+        texts = {topic: text + "\n" for topic, text in texts.items()}
+    files = {topic: folder / f"{topic}.jsonl" for topic in texts}
+    for topic, file in files.items():
+        file.write_text(texts[topic])
+    return files
+
+
+def on_driver(app: rr.App, files: dict[str, Path]) -> tuple[Driver, list[dict[str, object]]]:
+    driver = Driver(app)
+    driver.topics = read_files(files)
+    lines = [line for cut in driver.topics.cuts for line in driver.batch_up_to(cut)]
+    return driver, [*lines, *driver.end()]
+
+
+@settings(
+    deadline=None,
+    max_examples=6,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(shape=shapes, drawn=batches)
+def test_spark_and_the_driver_give_the_same_lines(shape, drawn, session, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trial")
+    files = write(shape, drawn, folder)
+    driver, lines = on_driver(shape.app(), files)
+    assert run_files(session, shape.app(), files, folder / "run", ended=True) == lines
+    late = {line["value"]["id"] for line in driver.outputs.get("step.late", [])}
+    rows = kept(shape, drawn).filter([i not in late for i in kept(shape, drawn)["id"]])
+    assert normal(shape, driver.table("out")) == expected(shape, rows)
+
+
+VIEWS = """{"page": "/a", "ms": 100, "at": "2026-01-01T00:00:01Z"}
+{"page": "/b", "ms": 250, "at": "2026-01-01T00:00:02Z"}
+broken
+
+{"page": "/a", "ms": 300, "at": "2026-01-01T00:01:30Z"}
+"""
+
+
+def views(app: rr.App) -> rr.Stream:
+    return app.stream("views", schema="page string, ms bigint, at timestamp", time="at")
+
+
+def trial(session, app, tmp_path):
+    file = tmp_path / "views.jsonl"
+    file.write_text(VIEWS)
+    return run_files(session, app, {"views": file}, tmp_path / "run", ended=True)
+
+
+def test_a_program_without_state_is_one_map(session, tmp_path):
+    app = rr.App("stateless")
+    views(app).where("ms > 100").select("page", seconds="ms / 1000").to("slow")
+    lines = trial(session, app, tmp_path)
+    assert [line["value"] for line in lines if line["output"] == "slow"] == [
+        {"page": "/b", "seconds": 0.25},
+        {"page": "/a", "seconds": 0.3},
+    ]
+    assert [line["value"]["offset"] for line in lines if line["output"] == "dead"] == [2]
+
+
+def test_a_spark_function_is_a_step_like_any_other(session, tmp_path):
+    def doubled(rows):
+        return rows.withColumn("ms", rows.ms * 2)
+
+    app = rr.App("doors")
+    per_page = (
+        views(app)
+        .spark(doubled, schema="page string, ms bigint, at timestamp")
+        .group_by("page")
+        .window(rr.tumbling("1 minute"))
+        .agg(total=rr.sum("ms"))
+    )
+    per_page.to("totals")
+    lines = trial(session, app, tmp_path)
+    totals = [
+        (line["value"]["page"], line["value"]["total"])
+        for line in lines
+        if line["output"] == "totals"
+    ]
+    assert totals == [("/a", 200), ("/b", 500), ("/a", 600)]
+
+
+def test_an_expression_that_fails_on_a_table_row_names_the_users_line(session, tmp_path):
+    app = rr.App("failing")
+    table = views(app).group_by("page").agg(total=rr.sum("ms"))
+    table.select("page", bad="('x' || total)::int").to("out")
+    with pytest.raises(rr.RiverrunError, match="an expression fails on a row") as caught:
+        trial(session, app, tmp_path)
+    assert "test_spark_engine.py" in str(caught.value.where)

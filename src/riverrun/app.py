@@ -108,6 +108,6 @@ def topic(name: str, *, partitions: int | None = None) -> Topic:
     return Topic(name, partitions)
 
 
-def screen() -> Screen:
-    """The terminal of `riverrun run`."""
-    return Screen()
+def screen(name: str | None = None) -> Screen:
+    """The terminal of `riverrun run`. A name tells two screens of one stream apart."""
+    return Screen(f"screen:{name}" if name else "screen")

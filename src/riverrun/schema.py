@@ -108,6 +108,14 @@ def parse(ddl: str, where: object = None) -> Schema:
             ) from error
         rows = connection.execute("DESCRIBE parsed").fetchall()
     schema = schema_of([(row[0], row[1]) for row in rows])
+    for column in schema.columns:
+        if re.search(r"\b(INTERVAL|UNION|BIT|BLOB|GEOMETRY|VARIANT)\b|TIME WITH", column.type):
+            raise ProgramError(
+                f"the type of {column.name!r} is not supported",
+                where=where,
+                got=column.type,
+                hint="use string, numbers, boolean, date, time, timestamp, lists, structs or maps",
+            )
     for name in schema.names:
         if name.startswith(RESERVED) or name in dict(METADATA):
             raise ProgramError(

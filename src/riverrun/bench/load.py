@@ -12,6 +12,12 @@ from riverrun.connectors import admin
 
 START = 1_767_225_600_000
 AT_ONCE = 10_000
+PRODUCER = {
+    "compression.type": "lz4",
+    "linger.ms": "20",
+    "batch.size": str(1 << 19),
+    "queue.buffering.max.messages": "1000000",
+}
 
 
 def events(
@@ -37,11 +43,24 @@ def _view(user: int, page: int, ms: float, at: int) -> bytes:
 
 def produce(client: dict[str, str], topic: str, values: Iterator[bytes], count: int) -> None:
     """Spreads the values over the topic's partitions, in turn, with a progress bar."""
+    _send(Producer({**client, **PRODUCER}), client, topic, values, count)
+
+
+def produce_at_once(
+    client: dict[str, str], topic: str, values: Iterator[bytes], count: int
+) -> None:
+    """The same in one transaction: a reader sees all of it or nothing."""
+    producer = Producer({**client, **PRODUCER, "transactional.id": f"load-{topic}"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    _send(producer, client, topic, values, count)
+    producer.commit_transaction()
+
+
+def _send(
+    producer: Producer, client: dict[str, str], topic: str, values: Iterator[bytes], count: int
+) -> None:
     partitions = len(admin.describe(client, topic).partitions)
-    producer = Producer(
-        {**client, "compression.type": "lz4", "linger.ms": 20, "batch.size": 1 << 19,
-         "queue.buffering.max.messages": 1_000_000}
-    )  # fmt: skip
     with Progress(transient=True) as progress:
         task = progress.add_task(f"producing to {topic}", total=count)
         for number, value in enumerate(values):

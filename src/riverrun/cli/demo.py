@@ -61,10 +61,10 @@ def _topic(client: dict[str, str]) -> None:
 
 def _say_where(view: LiveView, home: object) -> None:
     first = f"{view.first_result:.1f} s" if view.first_result else "no result yet"
-    view.console.print(
+    click.echo(
         f"\nfirst result after {first} from start\n"
-        f"the table is in the topic demo-page-views, broken records in demo.dead, late ones in "
-        f"demo.views_by_page_per_1_minute.late; all of it under {home}\n"
+        f"the table is in the topic demo-page-views, broken records are in demo.dead, late ones in "
+        f"demo.demo-views_by_page_per_1_minute.late; all of it under {home}\n"
         "look at it:   riverrun up && riverrun tail demo-page-views --from earliest\n"
         "the program:  python -c 'import riverrun.demo.page_views as p; print(p.__file__)'"
     )

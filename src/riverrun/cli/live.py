@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from collections.abc import Iterator
@@ -77,7 +78,10 @@ class LiveView:
                 self.live.start()
             self.live.update(self._picture(status), refresh=True)
         else:
-            self.console.print(self._summary(status))
+            self.console.print(self._summary(status), soft_wrap=True)
+            for line in status["shown"][:ROWS]:
+                text = f"  {line['op']} {json.dumps(line['value'])}"
+                self.console.print(text, soft_wrap=True, highlight=False, markup=False)
 
     def _measure(self, status: dict[str, Any]) -> None:
         now = time.monotonic()

@@ -16,6 +16,7 @@ def load_app(path: Path) -> App:
     if not path.is_file():
         raise InputError("there is no such program", got=str(path))
     sys.path.insert(0, str(path.parent.absolute()))
+    path = path.absolute()
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

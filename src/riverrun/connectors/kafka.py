@@ -90,6 +90,8 @@ class KafkaTopics:
         return found | (self.ends(missing) if missing else {})
 
     def _offsets(self, specs: Mapping[str, OffsetSpec]) -> dict[str, int]:
+        if not specs:
+            return {}
         asked = {TopicPartition(topic_of(n), partition_of(n)): spec for n, spec in specs.items()}
         try:
             futures = self.admin.list_offsets(

@@ -82,6 +82,7 @@ class KafkaPlanner:
         self.last_status, self.max_events = last_status, max_events
         self.looked_at = 0.0
         self.partitions: list[str] = []
+        self.ids: dict[str, str] = {}
         self.limit: dict[str, int] | None = None
 
     def first(self) -> Offset:
@@ -90,10 +91,13 @@ class KafkaPlanner:
         for source in self.program.sources:
             names = _names(source.topic, facts[source.topic])
             ends.update(self._start(source, names))
-        ids = {topic: fact.id for topic, fact in facts.items()}
-        return Offset(ends, topics=ids, clocks={step.name: -(2**62) for step in self.program.steps})
+        return Offset(
+            ends, topics=self.ids, clocks={step.name: -(2**62) for step in self.program.steps}
+        )
 
     def _start(self, source: SourceSpec, names: list[str]) -> dict[str, int]:
+        if not names:
+            return {}
         if source.start == "earliest":
             return self.topics.starts(names)
         if source.start == "latest":
@@ -120,7 +124,7 @@ class KafkaPlanner:
             planned,
             max(tick, start.tick),
             clocks,
-            start.topics,
+            self.ids,
             behind,
             start.batch + 1,
             begins={n: place for n, place in begin.items() if start.ends.get(n) != place},
@@ -146,6 +150,7 @@ class KafkaPlanner:
     def _facts(self) -> dict[str, TopicFacts]:
         facts = self.topics.facts([source.topic for source in self.program.sources])
         self.partitions = [name for topic, fact in facts.items() for name in _names(topic, fact)]
+        self.ids = {topic: fact.id for topic, fact in facts.items()}
         self.looked_at = time.monotonic()
         return facts
 
@@ -155,9 +160,13 @@ class KafkaPlanner:
         return self.partitions
 
     def _begin(self, start: Offset, ends: dict[str, int]) -> dict[str, int]:
-        """Where each partition stands; one that was added is read from its beginning."""
-        added = [name for name in ends if name not in start.ends]
-        begin = {**start.ends, **(self.topics.starts(added) if added else {})}
+        """Where each partition stands. One added to a topic is read from its beginning, a topic
+        added to the program from where the program says; a topic no longer read is forgotten."""
+        begin = {name: start.ends[name] for name in ends if name in start.ends}
+        for source in self.program.sources:
+            added = [n for n in ends if n not in begin and topic_of(n) == source.topic]
+            known = source.topic in start.topics
+            begin |= self.topics.starts(added) if known else self._start(source, added)
         begin = self._after_losses(begin)
         for name, place in begin.items():
             if ends[name] < place:

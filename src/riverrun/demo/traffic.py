@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 from confluent_kafka import Producer
 
+from riverrun.connectors.admin import quiet
+
 PAGES = ["/", "/search", "/basket", "/checkout", "/help", *(f"/product/{n}" for n in range(1, 40))]
 PER_SECOND = 400
 STEPS = 20
@@ -19,7 +21,7 @@ class Traffic(threading.Thread):
 
     def __init__(self, client: dict[str, str], topic: str) -> None:
         super().__init__(name="traffic", daemon=True)
-        self.producer, self.topic = Producer(client), topic
+        self.producer, self.topic = Producer({**client}, logger=quiet), topic
         self.random = random.Random(7)
         self.done = threading.Event()
         self.sent = 0

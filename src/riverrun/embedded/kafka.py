@@ -34,20 +34,23 @@ class Broker:
 
 
 def client(settings: Settings) -> dict[str, str]:
-    """The librdkafka settings for the configured cluster, or for the running embedded broker."""
+    """The librdkafka settings for the configured cluster, or for the running embedded broker.
+
+    The user's TLS and SASL settings are for the cluster: the embedded broker has neither.
+    """
     if settings.brokers is not None:
         return settings.client()
     broker = status(settings)
     if broker is None:
         raise BrokerError("no broker is running", hint=NO_BROKER)
-    return settings.client(broker.brokers)
+    return {"bootstrap.servers": broker.brokers}
 
 
 def ensure(settings: Settings) -> dict[str, str]:
     """Like `client`, but an embedded broker that is not running is started."""
     if settings.brokers is not None:
         return settings.client()
-    return settings.client(up(settings).brokers)
+    return {"bootstrap.servers": up(settings).brokers}
 
 
 def status(settings: Settings) -> Broker | None:

@@ -119,13 +119,16 @@ class SegmentList:
 
     def lookup(self, wanted: pl.DataFrame) -> pl.DataFrame | None:
         """The newest rows with the windows and keys wanted; each at most once."""
-        windows = np.unique(wanted["__window"].to_numpy())
-        relevant = [s for s in self.segments if np.isin(s.windows, windows).any()]
-        if not relevant:
+        if not self.segments:
+            return None
+        known = np.concatenate([segment.windows for segment in self.segments])
+        held = np.isin(wanted["__window"].to_numpy(), known)
+        if not held.any():
             return None
         found = []
-        remaining = wanted.select("__window", *self._identity).unique(maintain_order=True)
-        for segment in reversed(relevant):
+        remaining = wanted.filter(pl.Series(held)).select("__window", *self._identity)
+        remaining = remaining.unique(maintain_order=True)
+        for segment in reversed(self.segments):
             if remaining.height == 0:
                 break
             theirs, ours = segment.find(remaining, self._identity)

@@ -64,10 +64,10 @@ def _merge(
     identity = ["__window", "__hash", *step.keys]
     old = state.lookup(parts)
     rows = parts if old is None else pl.concat([old, parts.select(old.columns)])
-    touched = rows.group_by(identity, maintain_order=True).agg(
+    touched = rows.group_by(identity, maintain_order=old is not None).agg(
         *merged(step.aggregations), pl.col("__revision").max()
     )
-    # groups keep the order of first appearance: the first rows are the ones that were in state
+    # groups keep the order of first appearance: the first ones are those that were in state
     known = 0 if old is None else old.height
     if old is not None:
         touched = _corrected(step, old, touched, before, result)

@@ -64,21 +64,31 @@ def compare(folder: Path, program: Program) -> None:
     if not file.exists():
         return
     before, now = json.loads(file.read_text()), json.loads(json.dumps(shape(program)))
+    if now["steps"] and now["topics"][: len(before["topics"])] != before["topics"]:
+        # positions of records, by which first and last are decided, follow the order of topics
+        raise _changed("topics", folder, before["topics"], now["topics"])
     if bool(before["steps"]) != bool(now["steps"]):
         raise _changed("steps with state", folder, before["steps"], now["steps"])
     if before["pages"] != now["pages"]:
         raise _changed("pages", folder, before["pages"], now["pages"])
     for name, step in now["steps"].items():
         if name in before["steps"] and before["steps"][name] != step:
-            raise _changed(f"the step {name!r}", folder, before["steps"][name], step)
+            was = {
+                part: value for part, value in before["steps"][name].items() if value != step[part]
+            }
+            new = {part: step[part] for part in was}
+            hint = 'start over with --fresh, or give the step a new name: .group_by(…, name="…")'
+            raise _changed(f"the step {name!r}", folder, was, new, hint)
 
 
-def _changed(what: str, folder: Path, before: Any, now: Any) -> CheckpointError:
+def _changed(
+    what: str, folder: Path, before: Any, now: Any, hint: str = "start over with --fresh"
+) -> CheckpointError:
     return CheckpointError(
         f"the program does not fit its checkpoint: {what} changed",
         where=folder,
         got=f"{json.dumps(before)} became {json.dumps(now)}",
-        hint='start over with --fresh, or give the step a new name: .group_by(…, name="…")',
+        hint=hint,
     )
 
 

@@ -82,7 +82,8 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
             checkpoint.forget(folder)
         checkpoint.compare(folder, program)
         found = java.find(settings.cache)
-        tell("connecting to Kafka" if settings.brokers else "starting Kafka")
+        if settings.brokers is None and not kafka.running(settings):
+            tell("starting Kafka")
         client = kafka.ensure(settings)
         prepare_topics(program, client)
         run_folder = _run_folder(settings, program.name)
@@ -133,8 +134,8 @@ def _run_folder(settings: Settings, name: str) -> Path:
 
 def prepare_topics(program: Program, client: dict[str, str]) -> None:
     """Input topics must be there; output topics are created as they are needed."""
-    KafkaTopics(client).facts([source.topic for source in program.sources])
     existing = {topic.name for topic in admin.topics(client)}
+    KafkaTopics(client).facts([source.topic for source in program.sources])
     for output in program.outputs:
         if isinstance(output.sink, Topic) and output.sink.name not in existing:
             _create(output, output.sink, client)

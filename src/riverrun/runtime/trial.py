@@ -12,6 +12,7 @@ from riverrun.app import App
 from riverrun.config import load
 from riverrun.delivery.encode import Line, ordered
 from riverrun.embedded import java
+from riverrun.errors import JobError
 from riverrun.spark import session as spark_session
 from riverrun.spark.failures import translated
 from riverrun.spark.lower import start_query
@@ -22,18 +23,23 @@ def try_on_spark(app: App, files: dict[str, Path], *, ended: bool) -> list[Line]
     """Runs the program over the files to their end, and returns what came out."""
     settings = load()
     with tempfile.TemporaryDirectory(prefix="riverrun-try-") as temporary:
-        folder = Path(temporary)
+        run_folder = settings.home / "runs" / f"{app.name}-try"
         session = spark_session.start(
             app.name,
             master="local[2]",
             java=java.find(settings.cache),
-            folder=folder / "spark",
+            folder=run_folder,
             extra=settings.spark,
         )
         try:
-            return run_files(session, app, files, folder, ended=ended)
+            return run_files(session, app, files, Path(temporary), ended=ended)
+        except JobError as error:
+            log = run_folder / "spark.log"
+            raise JobError(
+                error.fact, where=error.where or log, got=error.got, hint=error.hint
+            ) from error
         finally:
-            spark_session.stop(session, folder / "spark")
+            spark_session.stop(session, run_folder)
 
 
 def run_files(

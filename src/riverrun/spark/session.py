@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -75,7 +76,7 @@ def start(
 
 def stop(session: SparkSession, folder: Path) -> None:
     """Stops Spark and its JVM. PySpark's own threads complain while they lose it: into the log."""
-    gateway = session.sparkContext._gateway
+    gateway: Any = session.sparkContext._gateway
     with _stderr_to(folder / "spark.log"):
         session.stop()
         gateway.shutdown()

@@ -141,3 +141,16 @@ def test_a_range_is_dealt_to_all_tasks_and_cut_only_at_fixed_offsets():
     dealt = tasks(start, end)
     assert dealt == [[("a/0", 10, 131_072)], [("a/0", 131_072, 200_000)]]
     assert tasks(end, end) == [[]]
+
+
+def test_keys_headers_and_timestamps_come_with_the_records(broker):
+    admin.create_topic(broker, "marked", partitions=1)
+    producer = Producer(broker)
+    headers = [("source", b"old"), ("source", b"web"), ("empty", None)]
+    producer.produce("marked", "{}", "k", 0, timestamp=5_000, headers=headers)
+    assert producer.flush(10) == 0
+    [lot] = KafkaRecords(broker).lots([("marked/0", 0, 1)], frozenset({"marked"}))
+    [record] = lot.records.to_pylist()
+    assert record["__key"] == b"k"
+    assert record["__timestamp"] == 5_000
+    assert record["__headers"] == [("source", "web"), ("empty", None)]

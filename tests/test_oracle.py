@@ -184,8 +184,10 @@ def test_the_table_is_that_of_all_rows_but_the_late_ones(shape, batches, mishaps
 
 @twice
 @given(shapes, batches, mishaps)
-def test_crashes_and_restarts_change_no_line(shape, batches, mishaps):
-    assert run(shape, batches, mishaps)[1] == run(shape, batches)[1]
+def test_crashes_restarts_and_replays_change_no_line(shape, batches, mishaps):
+    driver, lines = run(shape, batches, mishaps)
+    assert lines == run(shape, batches)[1]
+    assert driver.replay() == lines
 
 
 @twice

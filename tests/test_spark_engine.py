@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from running import COMMAND
 from test_oracle import NOON, batches, expected, kept, normal, shapes
 
 import riverrun as rr
@@ -135,3 +138,27 @@ def test_an_expression_that_fails_on_a_table_row_names_the_users_line(session, t
     with pytest.raises(rr.RiverrunError, match="an expression fails on a row") as caught:
         trial(session, app, tmp_path)
     assert "test_spark_engine.py" in str(caught.value.where)
+
+
+def test_spark_runs_on_the_java_from_packages(tmp_path):
+    program, file = tmp_path / "app.py", tmp_path / "views.jsonl"
+    program.write_text(
+        "import riverrun as rr\n"
+        "app = rr.App('packaged')\n"
+        "views = app.stream('views', schema='page string, ms bigint, at timestamp', time='at')\n"
+        "views.group_by('page').agg(n=rr.count()).to('counts')\n"
+    )
+    file.write_text(VIEWS)
+    arguments = ["try", str(program), "--input", f"views={file}", "--engine", "spark", "--json"]
+    outcome = subprocess.run(
+        [*COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=150,
+        env={**os.environ, "RIVERRUN_JAVA": "pypi", "RIVERRUN_HOME": str(tmp_path / "home")},
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    assert outcome.stderr == ""
+    lines = [json.loads(text) for text in outcome.stdout.splitlines()]
+    counts = [line["value"]["n"] for line in lines if line["output"] == "counts"]
+    assert counts == [1, 1, 1, 2]

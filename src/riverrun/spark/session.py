@@ -34,8 +34,8 @@ def start(
     os.environ["JAVA_HOME"] = str(java.home)
     folder.mkdir(parents=True, exist_ok=True)
     local = master.startswith("local")
-    os.environ["PYSPARK_PYTHON"] = str((local and zygote.start(folder)) or sys.executable)
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    python = str((local and zygote.start(folder)) or sys.executable)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python
     work = folder / "work"
     parallel = str(cores(master))
     settings = {

@@ -80,10 +80,14 @@ class Driver:
                 hint="test the function with Spark, or run `riverrun try --engine spark`",
             )
         self.topics = MemoryTopics()
+        self._start_over()
+
+    def _start_over(self) -> None:
         self.checkpoint = Checkpoint()
         self.tick = 0
         self.status = Status()
         self.outputs: dict[str, list[Line]] = {each.name: [] for each in self.program.outputs}
+        self.history: list[tuple[int, dict[str, int], bool]] = []
         self._start_worker()
 
     def _start_worker(self) -> None:
@@ -136,6 +140,7 @@ class Driver:
 
     def batch_up_to(self, ends: Mapping[str, int], *, ended: bool = False) -> Lines:
         found, checkpoint, status = self._run(dict(ends), ended)
+        self.history.append((self.tick, dict(ends), ended))
         self.checkpoint = checkpoint
         self.status.add(status)
         for line in found:
@@ -152,6 +157,15 @@ class Driver:
         self._start_worker()
         self.checkpoint = copy.deepcopy(self.checkpoint)
         self.checkpoint.clocks = None
+
+    def replay(self) -> Lines:
+        """Starts over with nothing but the topics, and runs the same batches at the same times."""
+        history = self.history
+        self._start_over()
+        found = Lines()
+        for self.tick, ends, ended in history:
+            found += self.batch_up_to(ends, ended=ended)
+        return found
 
     def pass_time(self, duration: Duration | timedelta) -> Lines:
         """Moves the wall clock and runs a batch."""

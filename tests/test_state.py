@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from riverrun.kernels.state import SegmentCache, SegmentList, save
+from riverrun.kernels.state import FAN, SegmentCache, SegmentList, save
 from riverrun.testing.driver import MemoryStore
 
 SCHEMA = {"__window": pl.Int64, "__hash": pl.UInt64, "key": pl.String, "value": pl.Int64}
@@ -90,7 +90,7 @@ def test_a_row_is_rewritten_a_logarithm_of_times(size):
         written += sum(segment.rows.height for segment in state.added)
         ids = save(state, store, cache, "page")
         state = SegmentList(("key",), [cache.get("page", each, store) for each in ids])
-        assert len(ids) <= math.log2(number + 2) + 1
+        assert len(ids) <= FAN * (math.log(number + 1, FAN) + 1)
     assert written <= batches * size * (math.log2(batches) + 1)
 
 

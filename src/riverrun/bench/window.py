@@ -126,7 +126,8 @@ class WindowBench:
             done = keys
             for number in range(9):
                 size = self.sizes.state_batch
-                values = load.events(size, keys, per_second=PER_SECOND, seed=number)
+                few = self.sizes.small_state  # the same events, however much state there is
+                values = load.events(size, few, per_second=PER_SECOND, seed=number)
                 load.produce_at_once(self.client, topic, values, size)
                 done += size
                 self._await(process, plan, done)

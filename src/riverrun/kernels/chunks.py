@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from io import BytesIO
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -20,9 +20,11 @@ class Chunk(NamedTuple):
     data: bytes
 
 
-def pack(frame: pl.DataFrame) -> bytes:
+def pack(
+    frame: pl.DataFrame, compression: Literal["uncompressed", "lz4"] = "uncompressed"
+) -> bytes:
     buffer = BytesIO()
-    frame.write_ipc_stream(buffer)
+    frame.write_ipc_stream(buffer, compression=compression)
     return buffer.getvalue()
 
 

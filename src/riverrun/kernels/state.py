@@ -1,8 +1,8 @@
 """Page state, log-structured: segments of rows, the newest wins. A batch writes what it changed.
 
 A segment is sorted by window and hash of the key, so that looking up a few keys among millions is a
-binary search, and the rows of the windows that end now are one slice. Small segments are merged
-into larger ones when they come near their size, so a row is rewritten a logarithm of times.
+binary search, and the rows of the windows that end now are one slice. When there are several of
+about one size they are merged into one, so a row is rewritten a logarithm of times.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import polars as pl
 from riverrun.event_time import END
 from riverrun.kernels.chunks import pack, unpack
 
-GROWTH = 2
-"""A segment is merged with the next smaller one unless it is this many times as large."""
+FAN = 4
+"""So many segments of about one size (within this factor) are merged into one."""
 
 
 class Store(Protocol):
@@ -81,7 +81,7 @@ class Segment:
             inside = place < len(self._index)
             inside[inside] = self._index[place[inside]] == sought[inside]
             candidates, place, sought = candidates[inside], place[inside], sought[inside]
-            same = _equal(wanted[candidates], self.rows[place], keys)
+            same = _equal(wanted[candidates], self.rows.select(keys)[place], keys)
             found_wanted.append(candidates[same])
             found_here.append(place[same])
             # two keys with one hash stand side by side: look at the next row
@@ -156,17 +156,16 @@ class SegmentList:
             self._remove(segment)
         if rows is not None and rows.height:
             self._add(rows)
-        while self._out_of_proportion():
-            small, large = self.segments[-1], self.segments[-2]
-            self._remove(small)
-            self._remove(large)
-            live = [between(part, closed, END) for part in (large.rows, small.rows)]
+        while self._many_alike():
+            last = self.segments[-FAN:]
+            for segment in last:
+                self._remove(segment)
+            live = [between(segment.rows, closed, END) for segment in last]
             self._add(self.newest(live).sort("__window", "__hash"))
 
-    def _out_of_proportion(self) -> bool:
-        if len(self.segments) < 2:
-            return False
-        return self.segments[-2].rows.height < GROWTH * self.segments[-1].rows.height
+    def _many_alike(self) -> bool:
+        sizes = [segment.rows.height for segment in self.segments[-FAN:]]
+        return len(sizes) == FAN and max(sizes) <= FAN * min(sizes)
 
     def _add(self, rows: pl.DataFrame) -> None:
         segment = Segment(os.urandom(8).hex(), rows)
@@ -219,6 +218,6 @@ def save(state: SegmentList, store: Store, cache: SegmentCache, scope: str) -> l
         store.remove(segment)
         cache.drop(scope, segment)
     for added in state.added:
-        store.put(added.id, pack(added.rows))
+        store.put(added.id, pack(added.rows, compression="lz4"))
         cache.keep(scope, added)
     return [segment.id for segment in state.segments]

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from running import COMMAND
-from test_oracle import NOON, batches, expected, kept, normal, shapes
 
 import riverrun as rr
 from riverrun import config
@@ -20,6 +18,8 @@ from riverrun.embedded import java
 from riverrun.runtime.trial import run_files
 from riverrun.spark import session as spark_session
 from riverrun.testing import Driver
+from running import COMMAND
+from test_oracle import NOON, batches, expected, kept, normal, shapes
 
 pytestmark = pytest.mark.spark
 

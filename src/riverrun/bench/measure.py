@@ -65,6 +65,7 @@ def _facts(progress: dict[str, Any]) -> dict[str, Any]:
         "seconds": progress["durationMs"]["triggerExecution"] / 1000,
         "events": _read(source["endOffset"]) - _read(source["startOffset"]),
         "at": time.time(),
+        "parts": progress["durationMs"],
     }
 
 

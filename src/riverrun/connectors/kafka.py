@@ -40,6 +40,7 @@ CONSUMER = {
     "fetch.message.max.bytes": str(4 << 20),
     "queued.max.messages.kbytes": str(16 << 10),
     "fetch.wait.max.ms": "20",
+    "fetch.queue.backoff.ms": "5",  # by default a full queue stops fetching for a whole second
 }
 
 

@@ -26,16 +26,12 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory):
+    settings = config.load(environ={}).override(master="local[2]")
     folder = tmp_path_factory.mktemp("spark")
-    started = spark_session.start(
-        "tests",
-        master="local[2]",
-        java=java.find(config.load(environ={}).cache),
-        folder=folder,
-        extra={},
-    )
-    yield started
-    spark_session.stop(started, folder)
+    found = java.find(settings.cache)
+    spark = spark_session.start("tests", settings=settings, java=found, folder=folder)
+    yield spark.session
+    spark.stop()
 
 
 def write(shape, drawn, folder: Path) -> dict[str, Path]:

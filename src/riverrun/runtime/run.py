@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from riverrun.app import App
@@ -45,8 +44,8 @@ class Options:
 class Running:
     """A started application."""
 
-    def __init__(self, session: SparkSession, query: StreamingQuery, status: Path) -> None:
-        self.session, self.query, self.status_folder = session, query, status
+    def __init__(self, query: StreamingQuery, status: Path) -> None:
+        self.query, self.status_folder = query, status
 
     def status(self) -> dict[str, Any] | None:
         """Counts and clocks after the last batch; None before the first."""
@@ -88,23 +87,22 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
         prepare_topics(program, client)
         run_folder = _run_folder(settings, program.name)
         tell(f"starting Spark; its log is {run_folder / 'spark.log'}")
-        session = spark_session.start(
-            program.name,
-            master=settings.master,
-            java=found,
-            folder=run_folder,
-            extra=settings.spark,
-        )
+        spark = spark_session.start(program.name, settings=settings, java=found, folder=run_folder)
         try:
             job = _job(program, client, settings, run_folder, options)
             query = start_query(
-                session, job, app.spark_functions(), checkpoint=folder / "query", once=options.once
+                spark.session,
+                job,
+                app.spark_functions(),
+                checkpoint=folder / "query",
+                once=options.once,
             )
             checkpoint.note(folder, program)
-            yield Running(session, query, job.status)
+            yield Running(query, job.status)
             query.stop()
         finally:
-            spark_session.stop(session, run_folder)
+            tell("stopping Spark")
+            spark.stop()
 
 
 def _job(

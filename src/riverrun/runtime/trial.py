@@ -24,22 +24,21 @@ def try_on_spark(app: App, files: dict[str, Path], *, ended: bool) -> list[Line]
     settings = load()
     with tempfile.TemporaryDirectory(prefix="riverrun-try-") as temporary:
         run_folder = settings.home / "runs" / f"{app.name}-try"
-        session = spark_session.start(
+        spark = spark_session.start(
             app.name,
-            master="local[2]",
+            settings=settings.override(master="local[2]"),
             java=java.find(settings.cache),
             folder=run_folder,
-            extra=settings.spark,
         )
         try:
-            return run_files(session, app, files, Path(temporary), ended=ended)
+            return run_files(spark.session, app, files, Path(temporary), ended=ended)
         except JobError as error:
             log = run_folder / "spark.log"
             raise JobError(
                 error.fact, where=error.where or log, got=error.got, hint=error.hint
             ) from error
         finally:
-            spark_session.stop(session, run_folder)
+            spark.stop()
 
 
 def run_files(

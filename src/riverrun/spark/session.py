@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from riverrun.config import Settings
+from riverrun.embedded import class_archive
 from riverrun.embedded.java import Java
 from riverrun.spark import zygote
 
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """The JVM moves few fat rows: the optimising compiler and the parallel collector only cost."""
+
+
+PATIENCE = 120
+"""Seconds that the JVM has to end: the first time it writes the archive of its classes."""
 
 
 def cores(master: str) -> int:
@@ -28,9 +37,40 @@ def cores(master: str) -> int:
     return len(os.sched_getaffinity(0)) if master.startswith("local") else 4
 
 
-def start(
-    name: str, *, master: str, java: Java, folder: Path, extra: Mapping[str, str]
-) -> SparkSession:
+@dataclass(frozen=True)
+class Spark:
+    """A session with its JVM and its folder."""
+
+    session: SparkSession
+    folder: Path
+    draft: Path | None
+    """The archive of its classes that the JVM will write as it ends, the first time."""
+
+    def stop(self) -> None:
+        """Ends Spark and its JVM. PySpark's own threads complain as they lose it: into the log."""
+        gateway: Any = self.session.sparkContext._gateway
+        with _stderr_to(self.folder / "spark.log"):
+            self.session.stop()
+            gateway.shutdown()
+            gateway.proc.stdin.close()
+            code = _ended(gateway.proc)
+            SparkContext._gateway = SparkContext._jvm = None
+        if self.draft is not None:
+            class_archive.settle(self.draft, whole=code == 0)
+        shutil.rmtree(self.folder / "work", ignore_errors=True)
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int:
+    try:
+        return process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
+
+
+def start(name: str, *, settings: Settings, java: Java, folder: Path) -> Spark:
+    """Starts a JVM with the settings that this use of Spark wants, under those of the user."""
+    master = settings.master
     os.environ["JAVA_HOME"] = str(java.home)
     folder.mkdir(parents=True, exist_ok=True)
     local = master.startswith("local")
@@ -38,10 +78,13 @@ def start(
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python
     work = folder / "work"
     parallel = str(cores(master))
-    settings = {
+    archive = class_archive.location(java, _jars(), settings.cache)
+    draft = class_archive.draft_of(archive)
+    options = " ".join([JVM, _log4j(folder), *class_archive.options(archive, draft)])
+    wanted = {
         "spark.sql.shuffle.partitions": parallel,
         "spark.default.parallelism": parallel,
-        "spark.driver.extraJavaOptions": f"{JVM} {_log4j(folder)}",
+        "spark.driver.extraJavaOptions": options,
         "spark.executor.extraJavaOptions": JVM,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -61,29 +104,21 @@ def start(
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.adaptive.enabled": "false",
-        "spark.shuffle.compress": "false",
-        "spark.shuffle.spill.compress": "false",
-        **extra,
+        "spark.shuffle.compress": str(not local).lower(),
+        "spark.shuffle.spill.compress": str(not local).lower(),
+        **settings.spark,
     }  # fmt: skip
     if local:
         os.environ["POLARS_MAX_THREADS"] = "1"
     builder = SparkSession.builder.appName(name).master(master)
-    for setting, value in settings.items():
+    for setting, value in wanted.items():
         builder = builder.config(setting, value)
     with _stderr_to(folder / "spark.log"):
-        return builder.getOrCreate()
+        return Spark(builder.getOrCreate(), folder, draft)
 
 
-def stop(session: SparkSession, folder: Path) -> None:
-    """Stops Spark and its JVM. PySpark's own threads complain while they lose it: into the log."""
-    gateway: Any = session.sparkContext._gateway
-    with _stderr_to(folder / "spark.log"):
-        session.stop()
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait(30)
-        SparkContext._gateway = SparkContext._jvm = None
-    shutil.rmtree(folder / "work", ignore_errors=True)
+def _jars() -> list[Path]:
+    return sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
 
 
 @contextmanager

@@ -335,3 +335,16 @@ def test_late_rows_are_a_stream_like_any_other():
         missed | +  | /b   | 4
     """)
     assert list(driver.outputs) == ["out", "missed", "dead"]
+
+
+def test_time_matters_without_input_only_while_windows_are_open():
+    app = rr.App("shop", pages=2)
+    clicks(app).group_by("page").agg(n=rr.count()).to("for_ever")
+    driver = Driver(app)
+    driver.run(
+        clicks="""
+        at    | page
+        12:00 | /a
+    """
+    )
+    assert not driver.status.open

@@ -64,11 +64,13 @@ class PageKernel:
             head.clocks[step.name] = after
         head.times = times.seen
         out += [chunk for rest in by_edge.values() for chunk in rest]
-        out.append(
-            status_chunk(page, clocks=head.clocks, open=any(head.segments.values()), late=late)
-        )
+        out.append(status_chunk(page, clocks=head.clocks, open=self._waiting(head), late=late))
         encoded = json.dumps(asdict(head)).encode()
         return (None if encoded == head_bytes else encoded), out
+
+    def _waiting(self, head: Head) -> bool:
+        """Whether windows are open, so that time matters also when nothing arrives."""
+        return any(step.size and head.segments.get(step.name) for step in self.program.steps)
 
     def _step(
         self,

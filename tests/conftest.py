@@ -28,12 +28,17 @@ Command = Callable[..., Outcome]
 
 
 @pytest.fixture(autouse=True)
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No test sees the settings, the broker or the folder of the person who runs it."""
     monkeypatch.setenv("RIVERRUN_HOME", str(tmp_path / "home"))
     for name in ("RIVERRUN_BROKERS", "RIVERRUN_JAVA", "RIVERRUN_IVYSETTINGS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]  # a program that this test wrote
 
 
 @pytest.fixture

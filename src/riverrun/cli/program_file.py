@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -15,8 +16,11 @@ def load_app(path: Path) -> App:
     """The App that the file makes: the variable `app`, or the only one there is."""
     if not path.is_file():
         raise InputError("there is no such program", got=str(path))
-    sys.path.insert(0, str(path.parent.absolute()))
     path = path.absolute()
+    sys.path.insert(0, str(path.parent))
+    # Spark's workers inherit this: they import the program to find the functions of .spark(…)
+    known = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(path.parent), *([known] if known else [])])
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

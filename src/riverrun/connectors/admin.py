@@ -30,6 +30,7 @@ from riverrun.errors import BrokerError, ConfigError, TopicError
 
 PATIENCE = timedelta(seconds=5)
 T = TypeVar("T")
+PASSING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 
 # librdkafka writes each failed connection to the terminal; ours is the one clear error.
 quiet = logging.getLogger("riverrun.librdkafka")
@@ -94,6 +95,7 @@ def create_topic(
     new = NewTopic(name, num_partitions=partitions, config=dict(config or {}))
     _result(admin.create_topics([new], request_timeout=_seconds())[name], name)
     _wait(admin, lambda cluster: _led(cluster, name), f"topic {name!r} does not become visible")
+    _offsets(admin, [TopicPartition(name, p) for p in range(partitions)], OffsetSpec.latest())
 
 
 def add_partitions(client: Mapping[str, str], name: str, total: int) -> None:
@@ -149,8 +151,30 @@ def _offsets(
 ) -> dict[tuple[str, int], int]:
     if not places:
         return {}
-    answers = admin.list_offsets(dict.fromkeys(places, spec), request_timeout=_seconds())
-    return {(p.topic, p.partition): _result(f, p.topic).offset for p, f in answers.items()}
+    try:
+        found = patiently(lambda: list_offsets(admin, dict.fromkeys(places, spec)))
+    except KafkaException as error:
+        raise _refused(error.args[0], places[0].topic) from error
+    return {(place.topic, place.partition): offset for place, offset in found.items()}
+
+
+def list_offsets(
+    admin: AdminClient, asked: Mapping[TopicPartition, OffsetSpec], **options: Any
+) -> dict[TopicPartition, int]:
+    answers = admin.list_offsets(dict(asked), request_timeout=_seconds(), **options)
+    return {place: future.result().offset for place, future in answers.items()}
+
+
+def patiently(call: Callable[[], T]) -> T:
+    """Calls again while a partition that was just made has no leader yet."""
+    give_up_at = time.monotonic() + _seconds()
+    while True:
+        try:
+            return call()
+        except KafkaException as error:
+            if error.args[0].code() not in PASSING or time.monotonic() > give_up_at:
+                raise
+            time.sleep(0.05)
 
 
 def _configs(admin: AdminClient, names: list[str]) -> dict[str, dict[str, str]]:

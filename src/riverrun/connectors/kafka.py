@@ -20,7 +20,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from riverrun.connectors.admin import quiet
+from riverrun.connectors import admin
 from riverrun.connectors.records import Columns, Range, lot_of, ranges_per_lot, unique_headers
 from riverrun.errors import BrokerError, TopicError
 from riverrun.event_time import partition_name, partition_of, topic_of
@@ -55,7 +55,7 @@ class KafkaTopics:
 
     def __init__(self, client: Mapping[str, str]) -> None:
         self.brokers = client["bootstrap.servers"]
-        self.admin = AdminClient({**client}, logger=quiet)
+        self.admin = AdminClient({**client}, logger=admin.quiet)
 
     def facts(self, topics: list[str]) -> dict[str, TopicFacts]:
         futures = self.admin.describe_topics(TopicCollection(topics), request_timeout=10)
@@ -94,14 +94,10 @@ class KafkaTopics:
         if not specs:
             return {}
         asked = {TopicPartition(topic_of(n), partition_of(n)): spec for n, spec in specs.items()}
+        committed = {"isolation_level": IsolationLevel.READ_COMMITTED}
         try:
-            futures = self.admin.list_offsets(
-                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=10
-            )
-            return {
-                partition_name(part.topic, part.partition): future.result().offset
-                for part, future in futures.items()
-            }
+            found = admin.patiently(lambda: admin.list_offsets(self.admin, asked, **committed))
+            return {partition_name(p.topic, p.partition): offset for p, offset in found.items()}
         except KafkaException as error:
             raise self._translated(error, topic_of(next(iter(specs)))) from error
 
@@ -128,7 +124,7 @@ class KafkaRecords:
 
     def __init__(self, client: Mapping[str, str]) -> None:
         self.brokers = client["bootstrap.servers"]
-        self.consumer = Consumer({**client, **CONSUMER}, logger=quiet)
+        self.consumer = Consumer({**client, **CONSUMER}, logger=admin.quiet)
 
     def lots(self, ranges: Sequence[Range], with_headers: frozenset[str]) -> Iterator[Lot]:
         """The records of the ranges, in lots. `with_headers` names topics."""

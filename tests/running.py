@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 
 from riverrun.connectors.browse import Browser
 
-COMMAND = [sys.executable, "-c", "from riverrun.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from riverrun.cli import entry; entry()"]
 PATIENCE = 150.0
 
 

@@ -48,7 +48,7 @@ gate: install ## style, types, import layers, sizes
 	$(BIN)/python scripts/check_size.py
 
 bench: install ## events per second on this machine
-	$(BIN)/riverrun bench $(ARGS)
+	$(BIN)/riverrun bench window $(ARGS)
 
 lock: ## requirements.lock anew, from pyproject.toml (needs uv)
 	@test -n '$(UV)' || { echo "error: make lock needs uv" >&2; exit 2; }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -43,14 +44,24 @@ class Settings:
 
     def override(self, **changes: Any) -> Settings:
         given = {name: value for name, value in changes.items() if value is not None}
-        return replace(self, **given)
+        return replace(self, **given).checked()
+
+    def checked(self) -> Settings:
+        known = r"local(\[(\*|[1-9]\d*)(, *\d+)?\])?|(spark|k8s|local-cluster)[:\[].+|yarn"
+        if not re.fullmatch(known, self.master):
+            raise ConfigError(
+                "the Spark master cannot be read",
+                got=repr(self.master),
+                hint="local[*], local[4], spark://host:7077, yarn, or k8s://…",
+            )
+        return self
 
 
 def load(start: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
     environ = os.environ if environ is None else environ
     file = _find(start or Path.cwd())
     table = _read(file) if file else {}
-    return Settings(
+    found = Settings(
         home=_home(file, table, environ),
         cache=_cache(environ),
         brokers=environ.get("RIVERRUN_BROKERS") or table.pop("brokers", None),
@@ -59,6 +70,7 @@ def load(start: Path | None = None, environ: Mapping[str, str] | None = None) ->
         master=environ.get("RIVERRUN_MASTER") or table.pop("master", "local[*]"),
         checkpoints=_checkpoints(file, table, environ),
     )
+    return found.checked()
 
 
 def _find(start: Path) -> Path | None:

@@ -46,7 +46,7 @@ def group() -> None:
 
 
 def say_json(value: Any) -> None:
-    click.echo(json.dumps(value, default=str))
+    click.echo(json.dumps(value, default=str, ensure_ascii=False))
 
 
 def entry() -> None:

@@ -16,7 +16,9 @@ TOPIC = "demo-views"
 
 
 @click.command()
-@click.option("--seconds", type=float, help="Stop after this long; else run until Ctrl-C.")
+@click.option(
+    "--seconds", type=click.FloatRange(min=1), help="Stop after this long; else run until Ctrl-C."
+)
 def command(seconds: float | None) -> None:
     """Start Kafka, produce page views, run a program on Spark and show its table change.
 

@@ -47,6 +47,7 @@ class LiveView:
         self.first_result: float | None = None
         self.last: tuple[float, int] = (self.started_at, 0)
         self.rate = 0.0
+        self.printed = ""
         self.live: Live | None = None
 
     def __enter__(self) -> Self:
@@ -78,14 +79,24 @@ class LiveView:
                 self.live.start()
             self.live.update(self._picture(status), refresh=True)
         else:
-            self.console.print(self._summary(status), soft_wrap=True)
-            for line in status["shown"][:ROWS]:
-                text = f"  {line['op']} {json.dumps(line['value'])}"
-                self.console.print(text, soft_wrap=True, highlight=False, markup=False)
+            self._print(status)
+
+    def _print(self, status: dict[str, Any]) -> None:
+        """Off a terminal: a line per batch that read or wrote something, and its first rows."""
+        summary = self._summary(status).partition("batch")[2].partition(",")[2]
+        if summary == self.printed:
+            return
+        self.printed = summary
+        click.echo(self._summary(status))
+        for line in status["shown"][:ROWS]:
+            click.echo(f"  {line['op']} {json.dumps(line['value'], ensure_ascii=False)}")
+        if len(status["shown"]) > ROWS:
+            click.echo(f"  … {len(status['shown']) - ROWS} more")
 
     def _measure(self, status: dict[str, Any]) -> None:
         now = time.monotonic()
         before, events = self.last
+        self.rate = 0.0
         if status["events"] > events:
             self.rate = (status["events"] - events) / max(now - before, 1e-6)
         self.last = (now, status["events"])

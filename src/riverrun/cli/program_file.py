@@ -16,6 +16,8 @@ def load_app(path: Path) -> App:
     """The App that the file makes: the variable `app`, or the only one there is."""
     if not path.is_file():
         raise InputError("there is no such program", got=str(path))
+    if path.suffix != ".py":
+        raise InputError("a program is a Python file", got=str(path), hint="its name ends in .py")
     path = path.absolute()
     sys.path.insert(0, str(path.parent))
     # Spark's workers inherit this: they import the program to find the functions of .spark(…)
@@ -39,7 +41,7 @@ def load_app(path: Path) -> App:
         return named
     if len(apps) != 1:
         raise InputError(
-            f"the program makes {len(apps)} apps, it must make one",
+            f"the program makes {len(apps)} apps, one must be called `app`",
             where=path,
             hint='write `app = rr.App("name")` at the top level',
         )

@@ -19,7 +19,11 @@ from riverrun.config import load
 @click.option("--fresh", is_flag=True, help="Forget the checkpoint and start over.")
 @click.option("--once", is_flag=True, help="Read what there is, then stop.")
 @click.option(
-    "--max-events", type=int, default=500_000, show_default=True, help="Most events per batch."
+    "--max-events",
+    type=click.IntRange(min=1),
+    default=500_000,
+    show_default=True,
+    help="Most events per batch.",
 )
 @click.option(
     "--json", "as_json", is_flag=True, help="Print each batch's status as one line of JSON."

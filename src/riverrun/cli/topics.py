@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -148,7 +149,7 @@ def _print(columns: list[str], rows: Iterable[tuple[str, ...]]) -> None:
         table.add_column(column, justify="right" if number else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    Console(highlight=False, markup=False).print(table)
+    Console(highlight=False, markup=False, width=_width()).print(table)
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -174,3 +175,8 @@ def _json(as_json: bool, ctx: click.Context) -> bool:
 def _outer(ctx: click.Context | None, name: str) -> Any:
     """An option that was given before the subcommand: `riverrun topics --json list`."""
     return ctx.parent.params.get(name) if ctx and ctx.parent else None
+
+
+def _width() -> int | None:
+    """A pipe has no width: names are not broken for it."""
+    return None if sys.stdout.isatty() else 200

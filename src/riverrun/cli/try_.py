@@ -36,8 +36,9 @@ def command(
 ) -> None:
     """Run PROGRAM on files and print what comes out. No broker is needed.
 
-    A line of a file is the value, or {"key":…,"value":…,"timestamp":ms,"partition":n}. An empty
-    line ends a micro-batch. At the end of the input every window closes.
+    A line of a file is the value, or an envelope:
+    {"key":…,"value":…,"timestamp":ms,"partition":n,"headers":{…}}. An empty line ends a
+    micro-batch. At the end of the input every window closes.
 
     \b
     riverrun try app.py --input views=views.jsonl
@@ -52,7 +53,7 @@ def command(
     else:
         found = _try_on_driver(app, files, ended=not leave_open)
     for line in found:
-        click.echo(json.dumps(line) if as_json else _text(line))
+        click.echo(json.dumps(line, ensure_ascii=False) if as_json else _text(line))
 
 
 def _try_on_driver(app: App, files: dict[str, Path], *, ended: bool) -> list[Line]:
@@ -73,6 +74,8 @@ def _files(inputs: tuple[str, ...], topics: set[str]) -> dict[str, Path]:
                 f"the program does not read {topic!r}",
                 hint=f"it reads: {', '.join(sorted(topics))}",
             )
+        if topic in files:
+            raise InputError(f"the input of {topic!r} is given twice", got=text)
         files[topic] = Path(path)
     if not files:
         example = " ".join(f"--input {topic}=FILE.jsonl" for topic in sorted(topics))
@@ -82,4 +85,6 @@ def _files(inputs: tuple[str, ...], topics: set[str]) -> dict[str, Path]:
 
 def _text(line: Line) -> str:
     revision = f"  revision {line['revision']}" if line.get("revision") else ""
-    return f"{line['output']}  {line['op']}  {json.dumps(line['value'])}{revision}"
+    return (
+        f"{line['output']}  {line['op']}  {json.dumps(line['value'], ensure_ascii=False)}{revision}"
+    )

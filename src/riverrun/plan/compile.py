@@ -121,6 +121,14 @@ def _refuse_same_steps(steps: Sequence[Aggregate | SparkStep]) -> None:
 
 
 def _refuse_same_outputs(outputs: tuple[Output, ...]) -> None:
+    read = {node.topic for node in nodes_of(outputs) if isinstance(node, Source)}
+    for output in outputs:
+        if isinstance(output.sink, Topic) and output.sink.name in read:
+            raise ProgramError(
+                f"the program writes to {output.sink.name!r}, which it reads",
+                where=output.at,
+                hint="write to another topic: it would feed itself for ever",
+            )
     written: dict[str, object] = {"dead": "riverrun itself"}
     for output in outputs:
         if output.name in written:
@@ -219,6 +227,9 @@ def _into_output(output: Output) -> Iterator[Branch]:
     for origin, query in _paths(output.input):
         source = f"({query})" if query else "rows"
         chosen = f"SELECT {_list((*columns, *own_key, *hidden))} FROM {source}"
+        if changes(output.input) and query:
+            # a row that is taken back and put there again unchanged is no change
+            chosen = f"{chosen} QUALIFY count(*) OVER (PARTITION BY {_list(columns)}) = 1"
         final = chosen if query or own_key else None
         yield Branch(origin, final, f"out:{output.name}", str(output.at))
 

@@ -6,11 +6,12 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql.streaming import StreamingQuery
 
 from riverrun.app import App
@@ -98,8 +99,10 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
                 once=options.once,
             )
             checkpoint.note(folder, program)
+            tell("running; Ctrl-C stops it")
             yield Running(query, job.status)
-            query.stop()
+            with suppress(Py4JError, OSError):  # the JVM may have been ended with us
+                query.stop()
         finally:
             tell("stopping Spark")
             spark.stop()

@@ -7,18 +7,21 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyspark
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from riverrun.config import Settings
 from riverrun.embedded import class_archive
 from riverrun.embedded.java import Java
+from riverrun.errors import ServerError
 from riverrun.spark import zygote
 
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -50,8 +53,9 @@ class Spark:
         """Ends Spark and its JVM. PySpark's own threads complain as they lose it: into the log."""
         gateway: Any = self.session.sparkContext._gateway
         with _stderr_to(self.folder / "spark.log"):
-            self.session.stop()
-            gateway.shutdown()
+            with suppress(Py4JError, OSError):  # it may have been ended with us
+                self.session.stop()
+                gateway.shutdown()
             gateway.proc.stdin.close()
             code = _ended(gateway.proc)
             SparkContext._gateway = SparkContext._jvm = None
@@ -114,7 +118,20 @@ def start(name: str, *, settings: Settings, java: Java, folder: Path) -> Spark:
     for setting, value in wanted.items():
         builder = builder.config(setting, value)
     with _stderr_to(folder / "spark.log"):
-        return Spark(builder.getOrCreate(), folder, draft)
+        return Spark(_created(builder, master, folder), folder, draft)
+
+
+def _created(builder: Any, master: str, folder: Path) -> SparkSession:
+    try:
+        session: SparkSession = builder.getOrCreate()
+    except (PySparkException, Py4JError) as error:
+        raise ServerError(
+            "Spark does not start",
+            where=folder / "spark.log",
+            got=f"master {master}: {str(error).splitlines()[0]}",
+            hint="the log says why",
+        ) from error
+    return session
 
 
 def _jars() -> list[Path]:

@@ -52,7 +52,7 @@ class Spark:
     def stop(self) -> None:
         """Ends Spark and its JVM. PySpark's own threads complain as they lose it: into the log."""
         gateway: Any = self.session.sparkContext._gateway
-        with _stderr_to(self.folder / "spark.log"):
+        with _streams_to(self.folder / "spark.log"):
             with suppress(Py4JError, OSError):  # it may have been ended with us
                 self.session.stop()
                 gateway.shutdown()
@@ -83,7 +83,9 @@ def start(name: str, *, settings: Settings, java: Java, folder: Path) -> Spark:
     work = folder / "work"
     parallel = str(cores(master))
     archive = class_archive.location(java, _jars(), settings.cache)
-    draft = class_archive.draft_of(archive)
+    # an ahead-of-time cache of all of Spark takes longer to write than it ever saves
+    ahead_of_time = java.version >= class_archive.AHEAD_OF_TIME
+    draft = None if ahead_of_time else class_archive.draft_of(archive)
     options = " ".join([JVM, _log4j(folder), *class_archive.options(archive, draft)])
     wanted = {
         "spark.sql.shuffle.partitions": parallel,
@@ -117,7 +119,7 @@ def start(name: str, *, settings: Settings, java: Java, folder: Path) -> Spark:
     builder = SparkSession.builder.appName(name).master(master)
     for setting, value in wanted.items():
         builder = builder.config(setting, value)
-    with _stderr_to(folder / "spark.log"):
+    with _streams_to(folder / "spark.log"):
         return Spark(_created(builder, master, folder), folder, draft)
 
 
@@ -139,17 +141,20 @@ def _jars() -> list[Path]:
 
 
 @contextmanager
-def _stderr_to(log: Path) -> Iterator[None]:
-    """The JVM and its workers inherit the log as their standard error; ours stays as it is."""
+def _streams_to(log: Path) -> Iterator[None]:
+    """The JVM and its workers inherit the log as their standard streams; ours stay as they are."""
+    sys.stdout.flush()
     sys.stderr.flush()
-    ours = os.dup(2)
+    ours = [os.dup(1), os.dup(2)]
     with log.open("a") as file:
+        os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     try:
         yield
     finally:
-        os.dup2(ours, 2)
-        os.close(ours)
+        for number, stream in enumerate(ours, start=1):
+            os.dup2(stream, number)
+            os.close(stream)
 
 
 LOG4J = """rootLogger.level = warn

@@ -108,6 +108,18 @@ class KafkaPlanner:
         self.limit = self.topics.ends(self._known())
 
     def next(self, start: Offset) -> Offset:
+        try:
+            return self._next(start)
+        except TopicError as error:
+            if not error.fact.startswith("there is no topic"):
+                raise
+            raise TopicError(
+                "a topic was deleted while it was read",
+                got=error.fact,
+                hint="start over with `riverrun run … --fresh` when it is there again",
+            ) from error
+
+    def _next(self, start: Offset) -> Offset:
         self._look(start)
         ends = self.limit or self.topics.ends(self.partitions)
         begin = self._begin(start, ends)

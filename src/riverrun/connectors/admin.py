@@ -30,7 +30,13 @@ from riverrun.errors import BrokerError, ConfigError, TopicError
 
 PATIENCE = timedelta(seconds=5)
 T = TypeVar("T")
-PASSING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+PASSING = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.FENCED_LEADER_EPOCH,
+}
 
 # librdkafka writes each failed connection to the terminal; ours is the one clear error.
 quiet = logging.getLogger("riverrun.librdkafka")

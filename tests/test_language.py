@@ -170,7 +170,7 @@ def test_the_names_of_default_outputs_are_taken(name):
     app = rr.App("shop")
     table = per_page("pages", app)
     table.to(name)
-    fails_to_compile(app, f"two outputs are called {name!r}")
+    assert fails_to_compile(app, f"two outputs are called {name!r}")
 
 
 def test_a_topic_that_is_read_twice_is_refused():

@@ -189,11 +189,12 @@ def test_a_union_with_a_table_is_refused():
     assert fails_to_compile(app, "a union is of streams") == line
 
 
-def test_late_rows_cannot_be_aggregated_again():
+def test_late_rows_cannot_be_put_in_windows_again():
     app = rr.App("shop")
-    per_page(app=app).late.group_by("page", name="again").agg(n=rr.count()).to("a")
+    late = per_page(app=app).late.group_by("page", name="again").window(rr.tumbling("1 s"))
+    late.agg(n=rr.count()).to("a")
     line = inspect.currentframe().f_lineno - 1
-    assert fails_to_compile(app, "the step 'again' is fed by another step") == line
+    assert fails_to_compile(app, "the step 'again' is fed with late rows") == line
 
 
 def test_rows_cannot_be_grouped_by_a_list():

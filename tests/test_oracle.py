@@ -6,13 +6,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import riverrun as rr
 from riverrun.testing import Driver
+from riverrun.windowing import Window
 
-NOON = datetime(2026, 1, 1, 12)
+NOON, EPOCH = datetime(2026, 1, 1, 12), datetime(1970, 1, 1)
 SCHEMA = "id bigint, page string, user bigint, x double, at timestamp"
 
 AGGREGATES = {
@@ -38,6 +40,21 @@ EVENT = {
 }  # fmt: skip
 
 
+WINDOWS = [
+    rr.all_time(),
+    rr.tumbling("10 seconds"),
+    rr.tumbling("1 minute"),
+    rr.tumbling("77 seconds", offset="5 seconds"),
+    rr.hopping("1 minute", "20 seconds"),
+    rr.hopping("50 seconds", "20 seconds", offset="7 seconds"),
+    rr.hopping("10 seconds", "1 second"),
+    rr.sliding("30 seconds"),
+    rr.sliding("1 second"),
+    rr.session("10 seconds"),
+    rr.session("45 seconds"),
+]
+
+
 @dataclass(frozen=True)
 class Shape:
     """A program: what it reads, keeps, groups by and computes."""
@@ -45,8 +62,7 @@ class Shape:
     topics: tuple[str, ...]
     condition: str | None
     keys: tuple[str, ...]
-    size: int
-    """Seconds; 0 is no window."""
+    window: Window
     updatable: int
     emit: str
     lateness: int
@@ -64,10 +80,9 @@ class Shape:
         if self.condition:
             rows = rows.where(self.condition)
         grouped = rows.group_by(*self.keys, name="step")
-        if self.size:
-            window = rr.tumbling(timedelta(seconds=self.size))
+        if self.window.kind != "all":
             updatable = timedelta(seconds=self.updatable)
-            grouped = grouped.window(window, updatable=updatable, emit=self.emit)
+            grouped = grouped.window(self.window, updatable=updatable, emit=self.emit)
         grouped.agg(**{name: AGGREGATES[name][0] for name in self.aggregates}).to("out")
         return app
 
@@ -88,7 +103,7 @@ shapes = st.builds(
     topics=st.sampled_from([("a",), ("a",), ("a", "b")]),
     condition=st.sampled_from(list(CONDITIONS)),
     keys=st.sampled_from([("page",), ("user",), ("page", "user")]),
-    size=st.sampled_from([0, 10, 60, 60, 77]),
+    window=st.sampled_from(WINDOWS),
     updatable=st.sampled_from([0, 0, 30, 120]),
     emit=st.sampled_from(["changes", "ready", "final"]),
     lateness=st.sampled_from([0, 5, 60]),
@@ -100,7 +115,7 @@ events = st.builds(
     Event,
     topic=st.sampled_from("ab"),
     partition=st.integers(0, 2),
-    after=st.integers(-50, 250),
+    after=st.integers(-20, 40) | st.integers(-50, 250),
     page=st.sampled_from([None, "/a", "/b"]),
     user=st.sampled_from([None, 1, 2]),
     x=st.none() | st.integers(-64, 64).map(lambda n: n / 8),  # sums of these are exact
@@ -110,7 +125,10 @@ batches = st.lists(st.tuples(st.lists(events, max_size=8), seconds), min_size=1,
 """Events, and the seconds of wall clock that pass before their batch."""
 mishaps = st.lists(st.sampled_from(["", "", "crash", "restart"]), min_size=6, max_size=6)
 
-oracle, twice = (settings(deadline=None, max_examples=count) for count in (50, 20))
+oracle, twice = (settings(deadline=None, max_examples=count) for count in (12, 20))
+every_window = pytest.mark.parametrize(
+    "window", WINDOWS, ids=lambda w: f"{w.kind}-{w.size}-{w.hop}"
+)
 
 
 def run(shape, batches, mishaps=("",) * 6):
@@ -145,34 +163,83 @@ def kept(shape, batches):
 
 def expected(shape, rows):
     """The table that Polars computes from the rows."""
-    keys = [pl.col(key) for key in shape.keys]
-    if shape.size:
-        at = pl.col("at").dt.timestamp("us")
-        keys.append((at - at % (shape.size * 1_000_000)).alias("window_start"))
-    results = (AGGREGATES[name][1].alias(name) for name in shape.aggregates)
-    return normal(shape, rows.group_by(keys, maintain_order=True).agg(*results).to_dicts())
+    keys = list(shape.keys)
+    results = [AGGREGATES[name][1].alias(name) for name in shape.aggregates]
+    members = pl.DataFrame(
+        list(memberships(shape, rows)),
+        schema={"id": pl.Int64, "window": pl.Int64, "event": pl.Int64}, orient="row",
+    )  # fmt: skip
+    groups = members.join(rows, on="id", maintain_order="left")
+    order = ["at", "topic", "partition", "id"]
+    found = groups.sort(order).group_by(*keys, "window", "event", maintain_order=True).agg(*results)
+    return {
+        (*(row[key] for key in keys), row.pop("window"), row.pop("event")): row
+        for row in found.to_dicts()
+    }
+
+
+def memberships(shape, rows):
+    """(row, start of window, row that a sliding window belongs to) for all that count."""
+    window, second = shape.window, 1_000_000
+    times = {r["id"]: (r["at"] - EPOCH) // timedelta(microseconds=1) for r in rows.to_dicts()}
+    keyed = {}
+    for row in rows.to_dicts():
+        keyed.setdefault(tuple(row[key] for key in shape.keys), []).append(row["id"])
+    for ids in keyed.values():
+        if window.kind == "sliding":
+            yield from (
+                (other, 0, one)
+                for one in ids
+                for other in ids
+                if times[one] - window.size < times[other] <= times[one]
+            )
+        elif window.kind == "session":
+            start, end = None, None
+            for one in sorted(ids, key=times.get):
+                if start is None or times[one] >= end:
+                    start = times[one]
+                end = times[one] + window.size
+                yield one, start, -1
+        elif window.kind == "all":
+            yield from ((one, 0, -1) for one in ids)
+        else:
+            for one in ids:
+                start = times[one] // second * second - window.size
+                for start in range(start, times[one] + 1, second):
+                    aligned = (start - window.offset) % window.hop == 0
+                    if aligned and start <= times[one] < start + window.size:
+                        yield one, start, -1
 
 
 def normal(shape, rows):
-    """Rows by key, with times as numbers."""
+    """The driver's rows by key, window and event, without the columns that name these."""
     found = {}
     for row in rows:
         start = row.pop("window_start", None)
-        if isinstance(start, str):
-            start = round(datetime.fromisoformat(start).astimezone(UTC).timestamp() * 1_000_000)
         row.pop("window_end", None)
-        found[(*(row[key] for key in shape.keys), start)] = row
+        start = moment(start) if start and shape.window.kind != "sliding" else 0
+        row.pop("event", None)
+        event = row["id"] if shape.window.kind == "sliding" else -1
+        place = (*(row[key] for key in shape.keys), start, event)
+        found[place] = {name: row[name] for name in (*shape.keys, *shape.aggregates)}
     assert len(found) == len(rows)
     return found
+
+
+def moment(text):
+    aware = datetime.fromisoformat(text).astimezone(UTC)
+    return round(aware.timestamp() * 1_000_000)
 
 
 def late_ids(driver):
     return [line["value"]["id"] for line in driver.outputs.get("step.late", [])]
 
 
+@every_window
 @oracle
 @given(shapes, batches, mishaps)
-def test_the_table_is_that_of_all_rows_but_the_late_ones(shape, batches, mishaps):
+def test_the_table_is_that_of_all_rows_but_the_late_ones(window, shape, batches, mishaps):
+    shape = replace(shape, window=window)
     driver, _ = run(shape, batches, mishaps)
     rows, late = kept(shape, batches), late_ids(driver)
     assert len(set(late)) == len(late) == driver.status.late
@@ -216,13 +283,15 @@ def test_with_lateness_enough_cuts_and_partitions_do_not_matter(shape, events, d
         cut = [(spread[start:end], 0) for start, end in bounds]
         driver, _ = run(shape, cut)
         assert late_ids(driver) == []
-        assert normal(shape, driver.table("out")) == expected(shape, kept(shape, [(events, 0)]))
+        rows = kept(shape, [(events, 0)])
+        assert normal(shape, driver.table("out")) == expected(shape, rows)
 
 
+@every_window
 @oracle
 @given(shapes, batches)
-def test_every_change_takes_back_the_row_before_it(shape, batches):
-    _, lines = run(shape, batches)
+def test_every_change_takes_back_the_row_before_it(window, shape, batches):
+    _, lines = run(replace(shape, window=window), batches)
     standing = {}
     for line in lines:
         if line["output"] != "out":

@@ -4,10 +4,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from riverrun.aggregate import avg, collect, count, first, last, max, min, sum, tumbling
+    from riverrun.aggregate import (
+        avg,
+        collect,
+        compared_to,
+        count,
+        first,
+        last,
+        max,
+        min,
+        sum,
+    )
     from riverrun.app import App, screen, topic
     from riverrun.errors import ProgramError, RiverrunError
     from riverrun.stream import Grouped, Stream, Table
+    from riverrun.window import all_time, hopping, session, sliding, tumbling
 
 __all__ = [
     "App",
@@ -16,14 +27,19 @@ __all__ = [
     "RiverrunError",
     "Stream",
     "Table",
+    "all_time",
     "avg",
     "collect",
+    "compared_to",
     "count",
     "first",
+    "hopping",
     "last",
     "max",
     "min",
     "screen",
+    "session",
+    "sliding",
     "sum",
     "topic",
     "tumbling",
@@ -33,17 +49,18 @@ _HOMES = {
     "riverrun.aggregate": (
         "avg",
         "collect",
+        "compared_to",
         "count",
         "first",
         "last",
         "max",
         "min",
         "sum",
-        "tumbling",
     ),
     "riverrun.app": ("App", "screen", "topic"),
     "riverrun.errors": ("ProgramError", "RiverrunError"),
     "riverrun.stream": ("Grouped", "Stream", "Table"),
+    "riverrun.window": ("all_time", "hopping", "session", "sliding", "tumbling"),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from riverrun.errors import Location, ProgramError, caller
@@ -15,27 +15,13 @@ from riverrun.schema import Schema
 
 
 @dataclass(frozen=True)
-class Tumbling:
-    """Windows of one size, side by side."""
-
-    size: int
-
-
-def tumbling(size: Duration) -> Tumbling:
-    """Windows of one size, side by side: `tumbling("1 minute")`."""
-    at = caller()
-    length = microseconds(size, at)
-    if length <= 0:
-        raise ProgramError("a window needs a size above zero", where=at, got=size)
-    return Tumbling(length)
-
-
-@dataclass(frozen=True)
 class Agg:
     """An aggregate over an SQL expression, before it has a name."""
 
     kind: Literal["count", "sum", "avg", "min", "max", "first", "last", "collect"]
     expression: str | None = None
+    period: Duration | None = None
+    """How far back is the window that the result is compared with."""
 
 
 def count(expression: str | None = None) -> Agg:
@@ -78,6 +64,29 @@ def collect(expression: str) -> Agg:
     return Agg("collect", expression)
 
 
+def compared_to(period: Duration, agg: Agg) -> Agg:
+    """The aggregate, and the same of the window a period earlier, the difference and the ratio.
+
+    `agg(orders=rr.compared_to("7 days", rr.count()))` gives the columns orders, orders_earlier,
+    orders_difference and orders_ratio.
+    """
+    at = caller()
+    if not isinstance(agg, Agg):
+        raise ProgramError(
+            "compared_to needs an aggregate",
+            where=at,
+            got=repr(agg),
+            hint='rr.compared_to("7 days", rr.count())',
+        )
+    if microseconds(period, at) <= 0:
+        raise ProgramError("a period to compare with is above zero", where=at, got=repr(period))
+    return replace(agg, period=period)
+
+
+def is_number(type: str) -> bool:
+    return bool(re.match(r"\w*INT|DOUBLE|FLOAT|DECIMAL", type))
+
+
 def aggregation(name: str, agg: Agg, schema: Schema, at: Location) -> Aggregation:
     if not isinstance(agg, Agg):
         raise ProgramError(
@@ -86,8 +95,9 @@ def aggregation(name: str, agg: Agg, schema: Schema, at: Location) -> Aggregatio
             got=repr(agg),
             hint="e.g. rr.count(), rr.sum('x')",
         )
+    period = microseconds(agg.period, at) if agg.period is not None else 0
     if agg.expression is None:
-        return Aggregation(name, agg.kind, None, KINDS[agg.kind].type("BIGINT"))
+        return Aggregation(name, agg.kind, None, KINDS[agg.kind].type("BIGINT"), period)
     text = schema.expression(agg.expression)
     argument = sql.type_of(text, schema, at)
     if agg.kind in ("sum", "avg") and not re.match(
@@ -102,4 +112,4 @@ def aggregation(name: str, agg: Agg, schema: Schema, at: Location) -> Aggregatio
             where=at,
             got=f"{agg.expression} is {argument}",
         )
-    return Aggregation(name, agg.kind, text, KINDS[agg.kind].type(argument))
+    return Aggregation(name, agg.kind, text, KINDS[agg.kind].type(argument), period)

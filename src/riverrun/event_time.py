@@ -98,11 +98,14 @@ class Punctuation:
     """Partition name to the highest event time read in this batch."""
     behind: list[str] = field(default_factory=list)
     """Partitions that hold records beyond this batch."""
+    clocks: dict[str, int] | None = None
+    """Where the clocks stood before the batch, if it is known."""
 
     def add(self, other: Punctuation) -> None:
         self.tick = max(self.tick, other.tick)
         self.ended = self.ended or other.ended
         self.behind = sorted({*self.behind, *other.behind})
+        self.clocks = other.clocks if self.clocks is None else self.clocks
         for name, high in other.highs.items():
             self.highs[name] = max(high, self.highs.get(name, high))
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-from riverrun.event_time import END, Pace
+from riverrun.event_time import BEGINNING, Pace
 from riverrun.schema import Schema
+from riverrun.windowing import Window
 
 Emit = Literal["changes", "ready", "final"]
 
-CLOCK = "/*clock*/"
-"""Stands in a query where the clock that may make rows late is filled in."""
+CLOSED = "/*closed*/"
+"""Stands in a query for the last window that is closed."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,12 @@ class Aggregation:
     kind: str
     expression: str | None
     type: str
+    compared_to: int = 0
+    """Microseconds to the earlier window that the result is compared with; 0 is none."""
+
+
+def compared_names(name: str) -> tuple[str, str, str]:
+    return f"{name}_earlier", f"{name}_difference", f"{name}_ratio"
 
 
 @dataclass(frozen=True)
@@ -55,9 +62,9 @@ class Branch:
     combined: str | None = None
     """The query of a step's input when no row can be late."""
 
-    def at_clock(self, clock: int) -> str:
+    def when_closed(self, window: int) -> str:
         assert self.query is not None
-        return self.query.replace(CLOCK, str(clock))
+        return self.query.replace(CLOSED, str(window))
 
 
 @dataclass(frozen=True)
@@ -81,16 +88,13 @@ class SourceSpec:
 
 @dataclass(frozen=True)
 class Step:
-    """A windowed aggregate with its state."""
+    """A step with state: rows come in by key, and leave as changes of a table or as a stream."""
 
     name: str
     keys: tuple[str, ...]
-    size: int
-    updatable: int
-    emit: Emit
-    aggregations: tuple[Aggregation, ...]
     paces: dict[str, Pace]
-    late_schema: Schema
+    level: int
+    """How many exchanges rows have passed before."""
 
     @property
     def input(self) -> str:
@@ -104,8 +108,85 @@ class Step:
     def late(self) -> str:
         return f"late:{self.name}"
 
-    def closes_at(self, window: int) -> int:
-        return window + self.size + self.updatable if self.size else END
+    def stream(self, name: str = "") -> str:
+        return f"stream:{self.name}{'.' if name else ''}{name}"
+
+    @property
+    def timed(self) -> bool:
+        """Whether something happens when time passes."""
+        return False
+
+    def last_closed(self, clock: int) -> int:
+        """Rows with a `__window` up to this one are late at the clock."""
+        return BEGINNING
+
+
+@dataclass(frozen=True)
+class Aggregating(Step):
+    """Aggregates per key and window."""
+
+    window: Window
+    updatable: int
+    emit: Emit
+    aggregations: tuple[Aggregation, ...]
+    signed: bool = False
+    """Whether rows are changes of a table, that add and take away."""
+    late_alert: float | None = None
+
+    @property
+    def timed(self) -> bool:
+        return self.window.kind != "all"
+
+    @property
+    def periods(self) -> tuple[int, ...]:
+        """How far back results are compared."""
+        return tuple(sorted({each.compared_to for each in self.aggregations} - {0}))
+
+    @property
+    def reach_back(self) -> int:
+        return max(self.periods, default=0)
+
+    @property
+    def result_names(self) -> list[str]:
+        return [
+            name
+            for each in self.aggregations
+            for name in (each.name, *(compared_names(each.name) if each.compared_to else ()))
+        ]
+
+    def last_closed(self, clock: int) -> int:
+        if self.window.kind == "all":
+            return BEGINNING
+        return self.window.last_complete_pane(clock - self.updatable)
+
+
+@dataclass(frozen=True)
+class Deduplicating(Step):
+    """The first row of a key within a period passes."""
+
+    within: int
+
+    def last_closed(self, clock: int) -> int:
+        return clock - self.within
+
+
+@dataclass(frozen=True)
+class Marking(Step):
+    """Marks rows whose key was seen before, by a Bloom filter."""
+
+    column: str
+    capacity: int
+    error: float
+
+
+@dataclass(frozen=True)
+class Processing(Step):
+    """The user's own class, given events and timers of a key."""
+
+    processor: Any
+    """An instance; one per worker process."""
+    columns: tuple[str, ...]
+    late_schema: Schema
 
 
 @dataclass(frozen=True)
@@ -155,6 +236,11 @@ class Program:
 
     def source(self, topic: str) -> SourceSpec:
         return next(source for source in self.sources if source.topic == topic)
+
+    @property
+    def levels(self) -> int:
+        """How many exchanges there are."""
+        return max((step.level + 1 for step in self.steps), default=0)
 
     def step_at(self, edge: str) -> Step | None:
         return next((step for step in self.steps if step.input == edge), None)

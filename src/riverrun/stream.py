@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from riverrun.aggregate import Agg, Tumbling, aggregation
+from riverrun.aggregate import Agg, aggregation, is_number
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.event_time import Duration, duration_text, microseconds
 from riverrun.kernels import sql
 from riverrun.plan.nodes import (
     Aggregate,
+    Deduplicate,
     Explode,
     KeyBy,
     Late,
+    MarkSeen,
     Node,
     Output,
     Select,
     Source,
     SparkStep,
+    StepNode,
     Union,
     Where,
-    Window,
     WithColumns,
     changes,
+    has_late_rows,
+    inputs_of,
     key_of,
 )
-from riverrun.program import Emit, Screen, Sink, Topic
+from riverrun.program import Aggregation, Emit, Screen, Sink, Topic, compared_names
 from riverrun.schema import RESERVED, Column, Schema, parse, quoted
+from riverrun.windowing import Window
 
 
 class Registry(Protocol):
@@ -134,7 +139,7 @@ class Relation:
 
 
 def _screen_name(node: Node) -> str:
-    while not isinstance(node, Aggregate | Source | SparkStep | Union):
+    while not isinstance(node, StepNode | Source | SparkStep | Union):
         node = node.input
     origin = node.topic if isinstance(node, Source) else getattr(node, "name", "union")
     return f"screen:{origin}"
@@ -196,14 +201,61 @@ class Stream(Relation):
 
     def group_by(self, *columns: str, name: str | None = None) -> Grouped:
         """Group rows by columns, for `.window(…).agg(…)` or `.agg(…)`. `name` names the step."""
+        at = caller()
+        columns = _step_keys("group_by", self, columns, name, at)
+        return Grouped(self, columns, name, Window("all"), at)
+
+    def deduplicate(self, *columns: str, within: Duration, name: str | None = None) -> Stream:
+        """Of rows with the same values in the columns, less than `within` apart, the first."""
+        at = caller()
+        keys = _step_keys("deduplicate", self, columns, name, at)
+        period = microseconds(within, at)
+        if period <= 0:
+            raise ProgramError("deduplicate needs a period above zero", where=at, got=repr(within))
+        made = name or f"{_origin_name(self.node)}_once_by_{'_'.join(columns)}"
+        return replace(
+            self, node=Deduplicate(self.node, made, keys, period, self.node.schema.visible, at)
+        )
+
+    def mark_seen(
+        self,
+        *columns: str,
+        capacity: int = 1_000_000,
+        error: float = 0.01,
+        into: str = "seen",
+        name: str | None = None,
+    ) -> Stream:
+        """Add a column that tells whether the values of the columns were seen before.
+
+        A Bloom filter of fixed size remembers up to `capacity` values: one that is new is taken
+        for seen with a probability of at most `error`, never the other way round.
+        """
         at, schema = caller(), self.node.schema.visible
-        if not columns:
-            raise ProgramError("group_by needs at least one column", where=at)
-        for column in columns:
-            schema.require(column, at)
-        if name is not None and not re.fullmatch(r"[\w.-]+", name):
-            raise ProgramError("a step's name has letters, digits, _ . and -", where=at, got=name)
-        return Grouped(self, columns, name, Window(size=0, emit="changes"), at)
+        keys = _step_keys("mark_seen", self, columns, name, at)
+        if into in schema or not re.fullmatch(r"\w+", into) or into.startswith(RESERVED):
+            raise ProgramError(f"the name {into!r} is taken", where=at, hint='into="…"')
+        if capacity < 1 or not 0 < error < 1:
+            raise ProgramError(
+                "mark_seen needs a capacity above 0 and an error between 0 and 1",
+                where=at,
+                got=f"capacity {capacity}, error {error}",
+            )
+        made = name or f"{_origin_name(self.node)}_seen_by_{'_'.join(columns)}"
+        marked = Schema((*schema.columns, Column(into, "BOOLEAN")))
+        return replace(
+            self, node=MarkSeen(self.node, made, keys, into, capacity, error, marked, at)
+        )
+
+    @property
+    def late(self) -> Stream:
+        """The rows that came too late to tell whether they are duplicates."""
+        if not isinstance(self.node, Deduplicate):
+            raise ProgramError(
+                "only a deduplicated stream has late rows",
+                where=caller(),
+                hint="take .late from what .deduplicate(…) returns",
+            )
+        return Stream(self.registry, Late(self.node, self.node.input.schema.visible, caller()))
 
     def spark(self, function: Callable[[Any], Any], *, schema: str) -> Stream:
         """Hand rows to a function from Spark DataFrame to DataFrame; `schema` is what it returns.
@@ -217,73 +269,167 @@ class Stream(Relation):
         return replace(self, node=node)
 
 
+def _step_keys(
+    what: str, rows: Relation, columns: tuple[str, ...], name: str | None, at: Location
+) -> tuple[str, ...]:
+    """The key columns of a step, checked."""
+    if not columns:
+        raise ProgramError(f"{what} needs at least one column", where=at)
+    for column in columns:
+        rows.node.schema.visible.require(column, at)
+    if name is not None and not re.fullmatch(r"[\w.-]+", name):
+        raise ProgramError("a step's name has letters, digits, _ . and -", where=at, got=name)
+    return columns
+
+
 @dataclass(frozen=True)
 class Grouped:
-    """A stream with a group key, and perhaps a window: one `.agg(…)` away from a table."""
+    """Rows with a group key, and perhaps a window: one `.agg(…)` away from a table."""
 
-    stream: Stream
+    rows: Stream | Table
     columns: tuple[str, ...]
     name: str | None
     kind: Window
     at: Location
+    updatable: int = 0
+    emit: Emit = "changes"
+    late_alert: float | None = None
 
     def window(
-        self, window: Tumbling, *, updatable: Duration = "0 seconds", emit: Emit = "ready"
+        self,
+        window: Window,
+        *,
+        updatable: Duration = "0 seconds",
+        emit: Emit | None = None,
+        late_alert: float | None = None,
     ) -> Grouped:
         """Aggregate per window of event time.
 
         emit="ready": once when the window is ready, then a correction for each straggler that
         comes within `updatable`; "changes": at every batch; "final": once, when it closes.
+        `late_alert` is the share of late rows that raises an alert, e.g. 0.01.
         """
         at = caller()
-        if not isinstance(window, Tumbling):
+        if not isinstance(window, Window):
             raise ProgramError(
                 "window() needs a window",
                 where=at,
                 got=repr(window),
                 hint='rr.tumbling("1 minute")',
             )
+        if isinstance(self.rows, Table):
+            raise ProgramError(
+                "rows of a table have no window",
+                where=at,
+                hint="group by window_start, or by a column computed from it",
+            )
+        if emit is None:
+            emit = "changes" if window.kind == "all" else "ready"
         if emit not in ("changes", "ready", "final"):
             raise ProgramError("emit is one of changes, ready, final", where=at, got=repr(emit))
-        return replace(self, kind=Window(window.size, microseconds(updatable, at), emit))
+        if late_alert is not None and not 0 < late_alert < 1:
+            raise ProgramError(
+                "late_alert is a share between 0 and 1", where=at, got=repr(late_alert)
+            )
+        period = microseconds(updatable, at)
+        return replace(self, kind=window, updatable=period, emit=emit, late_alert=late_alert)
 
     def agg(self, **aggregates: Agg) -> Table:
         """Compute aggregates: `agg(views=rr.count(), time=rr.avg("ms"))`."""
-        at, schema = caller(), self.stream.node.schema
+        at, node = caller(), self.rows.node
         if not aggregates:
             raise ProgramError("agg needs at least one aggregate", where=at)
-        made = tuple(aggregation(n, a, schema, at) for n, a in aggregates.items())
-        columns = self._key_columns() + tuple(Column(a.name, a.type) for a in made)
+        made = tuple(aggregation(n, a, node.schema, at) for n, a in aggregates.items())
+        window = _for_comparisons(self.kind, made, at)
+        columns = self._key_columns() + tuple(c for a in made for c in _result_columns(a))
         _refuse_clash(columns, at)
-        node = Aggregate(
-            input=self.stream.node,
-            name=self.name or self._derived_name(),
-            keys=self.columns,
-            window=self.kind,
-            aggregations=made,
-            schema=Schema(columns),
-            at=at,
+        return Table(
+            self.rows.registry,
+            Aggregate(
+                input=node,
+                name=self.name or self._derived_name(),
+                keys=self.columns,
+                window=window,
+                updatable=self.updatable,
+                emit=self.emit,
+                late_alert=self.late_alert,
+                aggregations=made,
+                schema=Schema(columns),
+                at=at,
+            ),
         )
-        return Table(self.stream.registry, node)
 
     def _key_columns(self) -> tuple[Column, ...]:
-        schema = self.stream.node.schema
+        schema = self.rows.node.schema
+        bounds = (Column("window_start", "TIMESTAMP"), Column("window_end", "TIMESTAMP"))
+        if self.kind.kind == "sliding":
+            return (*schema.visible.columns, *bounds, Column("event", "VARCHAR"))
         keys = tuple(Column(name, schema.type_of(name)) for name in self.columns)
-        if not self.kind.size:
-            return keys
-        return (*keys, Column("window_start", "TIMESTAMP"), Column("window_end", "TIMESTAMP"))
+        return keys if self.kind.kind == "all" else (*keys, *bounds)
 
     def _derived_name(self) -> str:
-        name = f"{'_'.join(_topics(self.stream.node))}_by_{'_'.join(self.columns)}"
+        name = f"{_origin_name(self.rows.node)}_by_{'_'.join(self.columns)}"
         period = duration_text(self.kind.size).replace(" ", "_")
-        return f"{name}_per_{period}" if self.kind.size else name
+        match self.kind.kind:
+            case "all":
+                return name
+            case "tumbling":
+                return f"{name}_per_{period}"
+            case "hopping":
+                return f"{name}_per_{period}_every_{duration_text(self.kind.hop)}".replace(" ", "_")
+            case kind:
+                return f"{name}_{kind}_{period}"
 
 
-def _topics(node: Node) -> list[str]:
+def _for_comparisons(window: Window, made: tuple[Aggregation, ...], at: Location) -> Window:
+    """Windows that are compared with earlier ones are kept and emitted like hopping ones."""
+    compared = [each for each in made if each.compared_to]
+    if not compared:
+        return window
+    if window.kind not in ("tumbling", "hopping"):
+        raise ProgramError(
+            "only tumbling and hopping windows can be compared with earlier ones",
+            where=at,
+            got=f"{compared[0].name}: {window.kind}",
+        )
+    for each in compared:
+        if each.compared_to % window.hop:
+            raise ProgramError(
+                f"{each.name!r} is compared with a moment at which no window begins",
+                where=at,
+                got=f"{duration_text(each.compared_to)}, windows every {duration_text(window.hop)}",
+            )
+        if not is_number(each.type):
+            raise ProgramError(
+                f"{each.name!r} cannot be compared: it is no number", where=at, got=each.type
+            )
+    return replace(window, kind="hopping")
+
+
+def _result_columns(each: Aggregation) -> tuple[Column, ...]:
+    column = Column(each.name, each.type)
+    if not each.compared_to:
+        return (column,)
+    earlier, difference, ratio = compared_names(each.name)
+    return (
+        column,
+        Column(earlier, each.type),
+        Column(difference, each.type),
+        Column(ratio, "DOUBLE"),
+    )
+
+
+def _origin_name(node: Node) -> str:
+    """Steps are named by what feeds them: topics, or the step before."""
+    return "_".join(_origins(node))
+
+
+def _origins(node: Node) -> list[str]:
     if isinstance(node, Source):
         return [node.topic]
-    inputs: Iterable[Node] = node.inputs if isinstance(node, Union) else (node.input,)
-    return sorted({topic for each in inputs for topic in _topics(each)})
+    if isinstance(node, StepNode):
+        return [node.name]
+    return sorted({name for each in inputs_of(node) for name in _origins(each)})
 
 
 def _refuse_clash(columns: tuple[Column, ...], at: Location) -> None:
@@ -317,10 +463,16 @@ class Table(Relation):
         """Add or replace columns; the key stays."""
         return replace(self, node=self._with_columns(named))
 
+    def group_by(self, *columns: str, name: str | None = None) -> Grouped:
+        """Group the table's rows, for `.agg(…)`: a row that changes or goes is taken away again."""
+        at = caller()
+        columns = _step_keys("group_by", self, columns, name, at)
+        return Grouped(self, columns, name, Window("all"), at)
+
     @property
     def late(self) -> Stream:
         """The rows that came after their window had closed, as they entered the step."""
-        if not isinstance(self.node, Aggregate) or not self.node.window.size:
+        if not isinstance(self.node, Aggregate) or not has_late_rows(self.node):
             raise ProgramError(
                 "only a windowed aggregate has late rows",
                 where=caller(),

@@ -48,7 +48,7 @@ class Offset:
         return asdict(self)
 
     def punctuation(self) -> Punctuation:
-        return Punctuation(tick=self.tick, ended=self.ended, behind=self.behind)
+        return Punctuation(tick=self.tick, ended=self.ended, behind=self.behind, clocks=self.clocks)
 
 
 class Planner(Protocol):

@@ -34,7 +34,7 @@ def lines(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> list[Line
     """Rows for people and tests, each with the place it takes in the defined order."""
     key = _key_json(output)
     order = "[window_us, 0, 0]" if output.table else "[epoch_us(__at), __pos, __sub]"
-    window = "window_start::TIMESTAMP" if "window_start" in output.key else "TIMESTAMP 'epoch'"
+    window = "window_start::TIMESTAMP" if "window_start" in output.schema else "TIMESTAMP 'epoch'"
     window = f"epoch_us({window})"
     query = (
         f"SELECT {key} AS key, {_object(output.schema.names)} AS value, "

@@ -7,15 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import duckdb
 import pyarrow as pa
 
-from riverrun.errors import JobError
 from riverrun.kernels.chunks import Chunk, unpack_all
 from riverrun.kernels.pages import STATUS
 from riverrun.kernels.sql import Evaluator
-from riverrun.program import Branch, OutputSpec, Program
-from riverrun.schema import first_line
+from riverrun.program import OutputSpec, Program
 
 
 @dataclass
@@ -54,20 +51,6 @@ class Outbox:
         else:
             self.by_edge[chunk.edge].append(chunk)
 
-    def _evaluated(self, branch: Branch, rows: pa.Table) -> pa.Table:
-        """A table's row cannot be set aside: an expression that fails on it stops the job."""
-        if branch.query is None:
-            return rows
-        try:
-            return self.evaluator.run(branch.query, rows=rows)
-        except duckdb.Error as error:
-            raise JobError(
-                "an expression fails on a row",
-                where=branch.step,
-                got=first_line(error),
-                hint="make it total, e.g. with TRY_CAST or CASE",
-            ) from error
-
     def outputs(self) -> Iterator[tuple[OutputSpec, pa.Table]]:
         """Every output with its rows, in a fixed order."""
         for edge in sorted(self.by_edge):
@@ -75,6 +58,9 @@ class Outbox:
             if edge.startswith("out:"):
                 yield self.program.output_at(edge), rows
             for branch in self.program.branches_of(edge):
-                made = self._evaluated(branch, rows)
+                if branch.target.startswith("step:"):
+                    continue
+                query = branch.query
+                made = rows if query is None else self.evaluator.checked(query, rows, branch)
                 if made.num_rows:
                     yield self.program.output_at(branch.target), made

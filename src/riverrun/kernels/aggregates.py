@@ -104,7 +104,7 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def parts_sql(aggregations: tuple[Aggregation, ...]) -> list[str]:
+def parts_sql(aggregations: tuple[Aggregation, ...], *, signed: bool = False) -> list[str]:
     """SQL that makes the parts of all aggregates from the rows of a group."""
     return [
         f"{_from_rows(each, part)} AS {quoted(_column(each, part))}"
@@ -134,7 +134,15 @@ def merged(aggregations: tuple[Aggregation, ...]) -> list[pl.Expr]:
     ]
 
 
-def results(aggregations: tuple[Aggregation, ...]) -> list[pl.Expr]:
+def prepared(rows: pl.DataFrame, aggregations: tuple[Aggregation, ...]) -> pl.DataFrame:
+    return rows
+
+
+def settled(rows: pl.DataFrame, aggregations: tuple[Aggregation, ...]) -> pl.DataFrame:
+    return rows
+
+
+def results(aggregations: tuple[Aggregation, ...], seconds: pl.Expr | None = None) -> list[pl.Expr]:
     """Expressions that turn parts into result columns."""
     return [
         KINDS[each.kind]

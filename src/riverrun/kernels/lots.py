@@ -15,9 +15,11 @@ import pyarrow.compute as pc
 
 from riverrun.errors import InputError
 from riverrun.event_time import END, partition_name
-from riverrun.kernels.chunks import Chunk, by_page, pack, with_hash
+from riverrun.kernels.aggregates import prepared
+from riverrun.kernels.chunks import Chunk, by_page, pack, unpack_all, with_hash
+from riverrun.kernels.pages import clocks_of
 from riverrun.kernels.sql import Evaluator
-from riverrun.program import DEAD, Branch, Program, SourceSpec
+from riverrun.program import DEAD, Aggregating, Branch, Program, SourceSpec
 from riverrun.schema import Column, first_line, literal, quoted
 
 TIMESTAMP_NUMBERS = {"TIMESTAMP_S": 1_000_000, "TIMESTAMP_MS": 1_000}
@@ -101,11 +103,32 @@ class LotReader:
     def _query(self, branch: Branch, rows: pa.Table, clocks: dict[str, int] | None) -> str:
         """Rows are combined if none can be late: a window ends after each of its events."""
         step = self.program.step_at(branch.target)
-        clock = END if clocks is None or step is None else clocks.get(step.name, END)
-        if step is None or branch.combined is None or rows.num_rows == 0:
-            return branch.at_clock(clock)
+        if step is None:
+            return branch.when_closed(END)
+        clock = END if clocks is None else clocks.get(step.name, END)
+        closed = step.last_closed(clock)
+        if branch.combined is None or rows.num_rows == 0:
+            return branch.when_closed(closed)
         earliest = pc.min(rows["__at"]).cast(pa.int64()).as_py()
-        return branch.combined if earliest + step.updatable >= clock else branch.at_clock(clock)
+        updatable = step.updatable if isinstance(step, Aggregating) else 0
+        return branch.combined if earliest + updatable >= clock else branch.when_closed(closed)
+
+    def forward(self, chunks: list[Chunk]) -> Iterator[Chunk]:
+        """Between two exchanges: what steps feed other steps with, by its new key."""
+        clocks = next((c for c in map(clocks_of, chunks) if c is not None), None)
+        by_edge: dict[str, list[Chunk]] = {}
+        for chunk in chunks:
+            branches = self.program.branches_of(chunk.edge)
+            if any(branch.target.startswith("step:") for branch in branches):
+                by_edge.setdefault(chunk.edge, []).append(chunk)
+            if not branches or any(not b.target.startswith("step:") for b in branches):
+                yield chunk
+        for edge, found in by_edge.items():
+            rows = unpack_all(found).to_arrow()
+            for branch in self.program.branches_of(edge):
+                if branch.target.startswith("step:"):
+                    made = self.evaluator.checked(self._query(branch, rows, clocks), rows, branch)
+                    yield from self.packed(branch.target, made, min(each.seq for each in found))
 
     def isolated(
         self, query: str, rows: pa.Table, step: str
@@ -131,6 +154,8 @@ class LotReader:
             # no key to follow: any page will do, as long as it is always the same
             yield Chunk(seq % self.program.pages, edge, seq, pack(frame))
             return
+        if isinstance(step, Aggregating):
+            frame = prepared(frame, step.aggregations)
         for page, part in by_page(with_hash(frame, step.keys), self.program.pages):
             yield Chunk(page, edge, seq, pack(part))
 

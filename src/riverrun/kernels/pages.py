@@ -9,11 +9,13 @@ from typing import Any
 
 import polars as pl
 
-from riverrun.event_time import BEGINNING, END, PartitionTimes, Punctuation, clock
+from riverrun.event_time import BEGINNING, PartitionTimes, Punctuation, clock
+from riverrun.kernels import deduplication, hopping, marking, sessions, sliding, windows
 from riverrun.kernels.chunks import Chunk, pack, unpack_all
 from riverrun.kernels.state import SegmentCache, SegmentList, Store, save
-from riverrun.kernels.windows import advance
-from riverrun.program import Program, Step
+from riverrun.kernels.steps import Batch, Result, StepState
+from riverrun.program import Aggregating, Deduplicating, Marking, Program, Step
+from riverrun.windowing import Window
 
 PUNCTUATION = "punctuation"
 STATUS = "status"
@@ -25,22 +27,50 @@ class Head:
 
     clocks: dict[str, int] = field(default_factory=dict)
     times: dict[str, tuple[int, int]] = field(default_factory=dict)
-    segments: dict[str, list[str]] = field(default_factory=dict)
+    segments: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    """Ids by step and by name of the list."""
 
 
 def encode_punctuation(punctuation: Punctuation) -> bytes:
     return json.dumps(asdict(punctuation)).encode()
 
 
+def clocks_of(chunk: Chunk) -> dict[str, int] | None:
+    """The clocks before the batch, if the chunk is a punctuation that tells them."""
+    if chunk.edge != PUNCTUATION:
+        return None
+    return Punctuation(**json.loads(chunk.data)).clocks
+
+
 def status_chunk(page: int, **facts: Any) -> Chunk:
     return Chunk(page, STATUS, 0, json.dumps(facts).encode())
 
 
-class PageKernel:
-    """Runs the steps of a program over one page at a time."""
+def advance(step: Step, state: StepState, batch: Batch) -> Result:
+    """Runs the kernel that the step asks for."""
+    match step:
+        case Aggregating(window=Window(kind="session")):
+            return sessions.advance(step, state, batch)
+        case Aggregating(window=Window(kind="sliding")):
+            return sliding.advance(step, state, batch)
+        case Aggregating(window=Window(kind="hopping")):
+            return hopping.advance(step, state, batch)
+        case Aggregating():
+            return windows.advance(step, state, batch)
+        case Deduplicating():
+            return deduplication.advance(step, state, batch)
+        case Marking():
+            return marking.advance(step, state, batch)
+    raise TypeError(step)
 
-    def __init__(self, program: Program, cache: SegmentCache, scope: str) -> None:
-        self.program, self.cache, self.scope = program, cache, scope
+
+class PageKernel:
+    """Runs the steps of one level of a program over one page at a time."""
+
+    def __init__(self, program: Program, level: int, cache: SegmentCache, scope: str) -> None:
+        self.steps = [step for step in program.steps if step.level == level]
+        self.last = level + 1 == program.levels
+        self.cache, self.scope = cache, scope
 
     def visit(
         self, page: int, head_bytes: bytes | None, store: Store, chunks: list[Chunk]
@@ -50,17 +80,21 @@ class PageKernel:
         by_edge: dict[str, list[Chunk]] = defaultdict(list)
         for chunk in chunks:
             by_edge[chunk.edge].append(chunk)
-        punctuation = _joined(by_edge.pop(PUNCTUATION, []))
+        marks = by_edge.pop(PUNCTUATION, [])
+        punctuation = _joined(marks)
         times = PartitionTimes({name: (high, at) for name, (high, at) in head.times.items()})
         times.note(punctuation)
-        out: list[Chunk] = []
+        out: list[Chunk] = [] if self.last else list(marks)
         late = 0
-        for step in self.program.steps:
+        for step in self.steps:
             before = head.clocks.get(step.name, BEGINNING)
             after = clock(times, punctuation, step.paces, before)
-            made = self._step(page, step, head, store, (by_edge.pop(step.input, []), before, after))
-            late += sum(count for _, count in made)
-            out += [chunk for chunk, _ in made]
+            rows = by_edge.pop(step.input, [])
+            if rows or self._matters(step, head, before, after):
+                batch = Batch(unpack_all(rows) if rows else None, before, after, punctuation.tick)
+                result = self._step(page, step, head, store, batch)
+                late += 0 if result.late is None else result.late.height
+                out += _chunks(page, step, result)
             head.clocks[step.name] = after
         head.times = times.seen
         out += [chunk for rest in by_edge.values() for chunk in rest]
@@ -68,35 +102,40 @@ class PageKernel:
         encoded = json.dumps(asdict(head)).encode()
         return (None if encoded == head_bytes else encoded), out
 
+    def _matters(self, step: Step, head: Head, before: int, after: int) -> bool:
+        """Whether a step has something to do when no rows came."""
+        return after > before and bool(head.segments.get(step.name))
+
     def _waiting(self, head: Head) -> bool:
         """Whether windows are open, so that time matters also when nothing arrives."""
-        return any(step.size and head.segments.get(step.name) for step in self.program.steps)
+        return any(step.timed and head.segments.get(step.name) for step in self.steps)
 
-    def _step(
-        self,
-        page: int,
-        step: Step,
-        head: Head,
-        store: Store,
-        batch: tuple[list[Chunk], int, int],
-    ) -> list[tuple[Chunk, int]]:
-        chunks, before, after = batch
-        ids = head.segments.get(step.name, [])
-        if not chunks and (after == before or not ids):
-            return []
+    def _step(self, page: int, step: Step, head: Head, store: Store, batch: Batch) -> Result:
         scope = f"{self.scope}/{step.name}/{page}"
-        segments = [self.cache.get(scope, each, store) for each in ids]
-        state = SegmentList(step.keys, segments)
-        parts = unpack_all(chunks) if chunks else None
-        result = advance(step, state, parts, before, after)
-        head.segments[step.name] = save(state, store, self.cache, scope)
-        made = []
-        if result.changes:
-            rows = pl.concat([part for part in result.changes if part.height])
-            made.append((Chunk(page, step.changes, 0, pack(rows)), 0))
-        if result.late is not None:
-            made.append((Chunk(page, step.late, 0, pack(result.late)), result.late.height))
-        return made
+        known = head.segments.get(step.name, {})
+
+        def load(name: str, rows: SegmentList) -> None:
+            ids = known.get(name, [])
+            rows.segments = [self.cache.get(scope, each, store) for each in ids]
+
+        state = StepState(step.keys, load)
+        result = advance(step, state, batch)
+        saved = {name: save(rows, store, self.cache, scope) for name, rows in state.lists.items()}
+        head.segments[step.name] = {n: ids for n, ids in (known | saved).items() if ids}
+        return result
+
+
+def _chunks(page: int, step: Step, result: Result) -> list[Chunk]:
+    """What a step gave, as chunks of the edges that it feeds."""
+    frames = {step.changes: result.changes}
+    frames |= {step.stream(name): rows for name, rows in result.streams.items()}
+    frames[step.late] = [] if result.late is None else [result.late]
+    made = []
+    for edge, parts in frames.items():
+        rows = [part for part in parts if part.height]
+        if rows:
+            made.append(Chunk(page, edge, page, pack(pl.concat(rows))))
+    return made
 
 
 def _joined(chunks: list[Chunk]) -> Punctuation:
@@ -104,7 +143,3 @@ def _joined(chunks: list[Chunk]) -> Punctuation:
     for chunk in chunks:
         joined.add(Punctuation(**json.loads(chunk.data)))
     return joined
-
-
-def is_end(clock_value: int) -> bool:
-    return clock_value >= END

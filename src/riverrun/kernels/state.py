@@ -2,7 +2,8 @@
 
 A segment is sorted by window and hash of the key, so that looking up a few keys among millions is a
 binary search, and the rows of the windows that end now are one slice. When there are several of
-about one size they are merged into one, so a row is rewritten a logarithm of times.
+about one size they are merged into one, so a row is rewritten a logarithm of times; a segment of
+which most has ended is written anew without it.
 """
 
 from __future__ import annotations
@@ -43,10 +44,6 @@ class Segment:
     def size(self) -> int:
         return int(self.rows.estimated_size())
 
-    @property
-    def last_window(self) -> int:
-        return int(self.windows[-1])
-
     @cached_property
     def windows(self) -> npt.NDArray[np.int64]:
         return np.unique(self._window)
@@ -61,6 +58,31 @@ class Segment:
             np.searchsorted(self.windows, self._window), self.rows["__hash"].to_numpy()
         )
 
+    @cached_property
+    def _by_time(self) -> npt.NDArray[np.intp]:
+        return np.argsort(self.rows["__until"].to_numpy(), kind="stable")
+
+    @cached_property
+    def _times(self) -> npt.NDArray[np.int64]:
+        """When rows end, in order: the window for rows without an `__until`."""
+        if "__until" not in self.rows.columns:
+            return self._window
+        return np.asarray(self.rows["__until"].to_numpy()[self._by_time])
+
+    def ended(self, closed: int) -> int:
+        """How many rows have ended."""
+        return int(np.searchsorted(self._times, closed, side="right"))
+
+    def live(self, closed: int) -> pl.DataFrame:
+        if "__until" in self.rows.columns:
+            return self.rows.filter(self.rows["__until"] > closed)
+        return between(self.rows, closed, END)
+
+    def due(self, low: int, high: int) -> pl.DataFrame:
+        """Rows with low < `__until` <= high."""
+        start, stop = np.searchsorted(self._times, [low, high], side="right")
+        return self.rows[self._by_time[start:stop]]
+
     def _places(self, rank: Any, hashes: Any) -> npt.NDArray[np.uint64]:
         """Window and hash as one sortable number: the window's rank in the high bits."""
         bits = len(self.windows).bit_length()
@@ -68,27 +90,20 @@ class Segment:
         return np.asarray(high | (hashes >> np.uint64(bits)), dtype=np.uint64)
 
     def find(self, wanted: pl.DataFrame, keys: list[str]) -> tuple[Any, Any]:
-        """Row numbers in `wanted`, and of the rows here with the same window and key."""
+        """Pairs of row numbers, in `wanted` and here, that have the same window and key."""
         window = wanted["__window"].to_numpy()
         rank = np.searchsorted(self.windows, window)
         known = rank < len(self.windows)
         known[known] = self.windows[rank[known]] == window[known]
         candidates = np.flatnonzero(known)
         sought = self._places(rank[candidates], wanted["__hash"].to_numpy()[candidates])
-        place = np.searchsorted(self._index, sought)
-        found_wanted, found_here = [], []
-        while len(candidates):
-            inside = place < len(self._index)
-            inside[inside] = self._index[place[inside]] == sought[inside]
-            candidates, place, sought = candidates[inside], place[inside], sought[inside]
-            same = _equal(wanted[candidates], self.rows.select(keys)[place], keys)
-            found_wanted.append(candidates[same])
-            found_here.append(place[same])
-            # two keys with one hash stand side by side: look at the next row
-            candidates, place, sought = candidates[~same], place[~same] + 1, sought[~same]
-        if not found_wanted:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        return np.concatenate(found_wanted), np.concatenate(found_here)
+        start = np.searchsorted(self._index, sought, side="left")
+        counts = np.searchsorted(self._index, sought, side="right") - start
+        theirs = np.repeat(candidates, counts)
+        first_of = np.repeat(np.cumsum(counts) - counts, counts)
+        ours = np.repeat(start, counts) + np.arange(len(theirs)) - first_of
+        same = _equal(wanted[theirs], self.rows.select(keys)[ours], keys)
+        return theirs[same], ours[same]
 
 
 def between(rows: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
@@ -106,73 +121,112 @@ def _equal(left: pl.DataFrame, right: pl.DataFrame, keys: list[str]) -> npt.NDAr
 
 @dataclass
 class SegmentList:
-    """The state of one step in one page: the oldest and largest segment first."""
+    """Rows of one step in one page: the oldest and largest segment first.
+
+    Rows end with their window, or at their `__until` if they have one. A row with `__dead` marks
+    that the one it replaces is gone.
+    """
 
     keys: tuple[str, ...]
     segments: list[Segment] = field(default_factory=list)
+    within_key: tuple[str, ...] | None = ()
+    """What tells rows of one window and key apart; a newer row replaces an older one. None: rows
+    are facts, and none replaces another."""
     added: list[Segment] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
 
     @property
-    def _identity(self) -> list[str]:
+    def _match(self) -> list[str]:
         return ["__hash", *self.keys]
 
     def lookup(self, wanted: pl.DataFrame) -> pl.DataFrame | None:
-        """The newest rows with the windows and keys wanted; each at most once."""
-        if not self.segments:
+        """The standing rows with the windows and keys wanted, each once."""
+        if not self.segments or not wanted.height:
             return None
         known = np.concatenate([segment.windows for segment in self.segments])
         held = np.isin(wanted["__window"].to_numpy(), known)
         if not held.any():
             return None
         found = []
-        remaining = wanted.filter(pl.Series(held)).select("__window", *self._identity)
+        remaining = wanted.filter(pl.Series(held)).select("__window", *self._match)
         remaining = remaining.unique(maintain_order=True)
         for segment in reversed(self.segments):
             if remaining.height == 0:
                 break
-            theirs, ours = segment.find(remaining, self._identity)
+            theirs, ours = segment.find(remaining, self._match)
             if len(ours):
                 found.append(segment.rows[ours])
+            if len(ours) and self.within_key == ():
                 left = np.ones(remaining.height, np.bool_)
                 left[theirs] = False
                 remaining = remaining.filter(pl.Series(left))
-        return pl.concat(found) if found else None
+        return self._standing(found[::-1]) if found else None
 
     def between(self, low: int, high: int) -> list[pl.DataFrame]:
-        """Rows of windows with low < window <= high, the newest last; a key may come again."""
+        """Rows of windows with low < window <= high, the newest last; a row may be replaced."""
         parts = (between(segment.rows, low, high) for segment in self.segments)
         return [part for part in parts if part.height]
 
+    def due(self, low: int, high: int) -> pl.DataFrame | None:
+        """The standing rows with low < `__until` <= high."""
+        parts = [segment.due(low, high) for segment in self.segments]
+        found = [part for part in parts if part.height]
+        if not found:
+            return None
+        # a newer row of the same key may end at another time
+        standing = self.lookup(pl.concat(found).select("__window", *self._match))
+        assert standing is not None
+        return standing.filter(pl.col("__until").is_between(low, high, closed="right"))
+
     def newest(self, parts: list[pl.DataFrame]) -> pl.DataFrame:
+        """The rows that no later part replaces."""
         if len(parts) == 1:
             return parts[0]
-        identity = ["__window", *self._identity]
-        return pl.concat(parts).unique(subset=identity, keep="last", maintain_order=True)
+        rows = pl.concat(parts)
+        if self.within_key is None:
+            return rows
+        identity = ["__window", *self._match, *self.within_key]
+        return rows.unique(subset=identity, keep="last", maintain_order=True)
+
+    def _standing(self, parts: list[pl.DataFrame]) -> pl.DataFrame:
+        # rows of a window and key that stand alone were taken from the newest segment only
+        rows = pl.concat(parts) if self.within_key == () else self.newest(parts)
+        return rows.filter(~pl.col("__dead")) if "__dead" in rows.columns else rows
 
     def append(self, rows: pl.DataFrame | None, closed: int) -> None:
-        """Adds sorted rows that replace older ones, and forgets windows up to `closed`."""
-        for segment in [s for s in self.segments if s.last_window <= closed]:
-            self._remove(segment)
+        """Adds sorted rows that replace older ones; forgets those that ended up to `closed`."""
+        for segment in list(self.segments):
+            ended = segment.ended(closed)
+            if ended == segment.rows.height:
+                self.remove(segment)
+            elif 2 * ended > segment.rows.height:
+                self._merge([segment], closed)
         if rows is not None and rows.height:
-            self._add(rows)
+            self._add(rows, len(self.segments))
         while self._many_alike():
-            last = self.segments[-FAN:]
-            for segment in last:
-                self._remove(segment)
-            live = [between(segment.rows, closed, END) for segment in last]
-            self._add(self.newest(live).sort("__window", "__hash"))
+            self._merge(self.segments[-FAN:], closed)
 
     def _many_alike(self) -> bool:
         sizes = [segment.rows.height for segment in self.segments[-FAN:]]
         return len(sizes) == FAN and max(sizes) <= FAN * min(sizes)
 
-    def _add(self, rows: pl.DataFrame) -> None:
+    def _merge(self, segments: list[Segment], closed: int) -> None:
+        """Makes one segment of several, without what has ended."""
+        place = self.segments.index(segments[0])
+        rows = self.newest([segment.live(closed) for segment in segments])
+        if place == 0 and "__dead" in rows.columns:
+            rows = rows.filter(~pl.col("__dead"))
+        for segment in segments:
+            self.remove(segment)
+        if rows.height:
+            self._add(rows.sort("__window", "__hash"), place)
+
+    def _add(self, rows: pl.DataFrame, place: int) -> None:
         segment = Segment(os.urandom(8).hex(), rows)
-        self.segments.append(segment)
+        self.segments.insert(place, segment)
         self.added.append(segment)
 
-    def _remove(self, segment: Segment) -> None:
+    def remove(self, segment: Segment) -> None:
         self.segments.remove(segment)
         if segment in self.added:
             self.added.remove(segment)

@@ -1,119 +1,99 @@
-"""The kernel of windowed aggregates: parts and a clock in; changes, late rows and new state out."""
+"""The kernel of windows that stand side by side, and of the one window that never ends.
+
+Rows of a key and window are one row of state, with the revision of what was emitted of it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import polars as pl
 
-from riverrun.errors import JobError
-from riverrun.event_time import BEGINNING, END
-from riverrun.kernels.aggregates import merged, results
+from riverrun.event_time import END
+from riverrun.kernels.aggregates import merged, settled
 from riverrun.kernels.state import SegmentList, between
-from riverrun.program import Step
+from riverrun.kernels.steps import (
+    Batch,
+    Result,
+    StepState,
+    bounds,
+    differing,
+    last_emitted,
+    result_columns,
+    split_late,
+    without_row,
+)
+from riverrun.program import Aggregating
 
 
-@dataclass
-class Result:
-    changes: list[pl.DataFrame]
-    late: pl.DataFrame | None = None
-
-
-def advance(
-    step: Step, state: SegmentList, parts: pl.DataFrame | None, before: int, after: int
-) -> Result:
-    """Rows are judged by the clock as it stood `before` the batch; then windows fire `after` it."""
-    result = Result([])
+def advance(step: Aggregating, state: StepState, batch: Batch) -> Result:
+    result = Result()
+    rows = state.rows()
     touched = None
-    if parts is not None:
-        parts, result.late = _split_late(step, parts, before)
-        touched = _merge(step, state, parts, before, result)
-    result.changes += _fire(step, state, touched, before, after)
-    closed = _last_closed(step, after)
-    state.append(None if touched is None else between(touched, closed, END), closed)
+    if batch.rows is not None:
+        parts, result.late = split_late(step, batch.rows, batch.before)
+        touched = _merge(step, rows, without_row(parts), batch.before, result)
+    result.changes += _fire(step, rows, touched, batch)
+    closed = step.last_closed(batch.after)
+    rows.append(None if touched is None else between(touched, closed, END), closed)
     return result
 
 
-def _last_closed(step: Step, clock: int) -> int:
-    """The latest window that is closed at this clock."""
-    return clock - step.size - step.updatable if step.size else BEGINNING
-
-
-def _split_late(
-    step: Step, parts: pl.DataFrame, clock: int
-) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-    """Rows in time, and the late ones as they entered the step."""
-    windows = parts["__window"].to_numpy()
-    late = windows <= _last_closed(step, clock)
-    if "__row" not in parts.columns:
-        if late.any():
-            raise JobError("rows are late that were read as if they could not be", where=step.name)
-        return parts, None
-    if not late.any():
-        return parts.drop("__row"), None
-    mask = pl.Series(late)
-    return parts.filter(~mask).drop("__row"), parts.filter(mask)["__row"].struct.unnest()
-
-
 def _merge(
-    step: Step, state: SegmentList, parts: pl.DataFrame, before: int, result: Result
+    step: Aggregating, state: SegmentList, parts: pl.DataFrame, before: int, result: Result
 ) -> pl.DataFrame | None:
-    """Merges parts with state, by window and hash; what has been emitted before is corrected."""
+    """Merges parts with state; what has been emitted before is corrected. Sorted by window."""
     if not parts.height:
         return None
-    identity = ["__window", "__hash", *step.keys]
     old = state.lookup(parts)
+    if old is not None and step.signed:
+        old = old.drop("__dead")
     rows = parts if old is None else pl.concat([old, parts.select(old.columns)])
-    touched = rows.group_by(identity, maintain_order=old is not None).agg(
-        *merged(step.aggregations), pl.col("__revision").max()
+    touched = rows.group_by(["__window", "__hash", *step.keys], maintain_order=old is not None).agg(
+        *merged(step.aggregations),
+        pl.col("__revision").max(),
+        *([pl.col("__n").sum()] if step.signed else []),
     )
+    touched = settled(touched, step.aggregations)
     # groups keep the order of first appearance: the first ones are those that were in state
     known = 0 if old is None else old.height
     if old is not None:
         touched = _corrected(step, old, touched, before, result)
     new = touched.slice(known)
-    emitted = new["__window"].to_numpy() <= _last_emitted(step, before)
+    emitted = new["__window"].to_numpy() <= last_emitted(step, before)
+    if step.signed:
+        emitted &= new["__n"].to_numpy() > 0
     if emitted.any():
         shown = new if emitted.all() else new.filter(pl.Series(emitted))
         result.changes.append(_changes(step, shown, 1))
+    if step.signed:
+        touched = touched.with_columns(__dead=pl.col("__n") <= 0)
     return touched.sort("__window", "__hash")
 
 
-def _last_emitted(step: Step, clock: int) -> int:
-    """The latest window whose rows have been emitted at this clock."""
-    match step.emit:
-        case "changes":
-            return END
-        case "ready":
-            return clock - step.size
-        case "final":
-            return _last_closed(step, clock)
-
-
 def _corrected(
-    step: Step, old: pl.DataFrame, touched: pl.DataFrame, before: int, result: Result
+    step: Aggregating, old: pl.DataFrame, touched: pl.DataFrame, before: int, result: Result
 ) -> pl.DataFrame:
     """Emits the change of rows that were emitted already, and counts their revision up."""
     current = touched.slice(0, old.height)
-    was, now = _results(step, old), _results(step, current)
-    differs = pl.Series([False]).new_from_index(0, old.height)
-    for name in was.columns:
-        differs = differs | was[name].ne_missing(now[name])
-    changed = differs & (old["__window"] <= _last_emitted(step, before))
+    changed = differing(_results(step, old), _results(step, current))
+    standing = pl.Series([True]).new_from_index(0, old.height)
+    if step.signed:
+        standing = current["__n"] > 0
+        changed |= ~standing
+    changed &= old["__window"] <= last_emitted(step, before)
     bumped = current.with_columns(__revision=pl.col("__revision") + changed.cast(pl.Int64))
     if changed.any():
         result.changes.append(_changes(step, old.filter(changed), -1))
-        result.changes.append(_changes(step, bumped.filter(changed), 1))
+        result.changes.append(_changes(step, bumped.filter(changed & standing), 1))
     return pl.concat([bumped, touched.slice(old.height)])
 
 
 def _fire(
-    step: Step, state: SegmentList, touched: pl.DataFrame | None, before: int, after: int
+    step: Aggregating, state: SegmentList, touched: pl.DataFrame | None, batch: Batch
 ) -> list[pl.DataFrame]:
     """The rows of windows that become ready (or, for "final", close) between the two clocks."""
-    if step.emit == "changes" or after <= before:
+    low, high = last_emitted(step, batch.before), last_emitted(step, batch.after)
+    if high <= low:
         return []
-    low, high = _last_emitted(step, before), _last_emitted(step, after)
     parts = state.between(low, high)
     if touched is not None:
         now = between(touched, low, high)
@@ -121,20 +101,18 @@ def _fire(
     return [_changes(step, state.newest(parts), 1)] if parts else []
 
 
-def _results(step: Step, rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.select(results(step.aggregations))
+def _results(step: Aggregating, rows: pl.DataFrame) -> pl.DataFrame:
+    start = pl.col("__window")
+    return rows.select(result_columns(step, start, start + step.window.size))
 
 
-def _changes(step: Step, rows: pl.DataFrame, op: int) -> pl.DataFrame:
-    window = pl.col("__window")
-    bounds = [
-        window.cast(pl.Datetime("us")).alias("window_start"),
-        (window + step.size).cast(pl.Datetime("us")).alias("window_end"),
-    ]
+def _changes(step: Aggregating, rows: pl.DataFrame, op: int) -> pl.DataFrame:
+    start = pl.col("__window")
+    end = start + step.window.size
     return rows.select(
         *(pl.col(key) for key in step.keys),
-        *(bounds if step.size else []),
-        *results(step.aggregations),
+        *bounds(step, start, end),
+        *result_columns(step, start, end),
         pl.lit(op, pl.Int8).alias("__op"),
         pl.col("__revision"),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -11,24 +12,31 @@ from riverrun.event_time import Pace
 from riverrun.kernels.aggregates import parts_sql
 from riverrun.plan.nodes import (
     Aggregate,
+    Deduplicate,
     Explode,
     KeyBy,
     Late,
+    MarkSeen,
     Node,
     Output,
     Select,
     Source,
     SparkStep,
+    StepNode,
     Union,
     Where,
     WithColumns,
     changes,
+    has_late_rows,
     inputs_of,
     key_of,
 )
 from riverrun.program import (
-    CLOCK,
+    CLOSED,
+    Aggregating,
     Branch,
+    Deduplicating,
+    Marking,
     OutputSpec,
     Program,
     SourceSpec,
@@ -50,7 +58,7 @@ DEAD_SCHEMA = parse(
 
 def compile_program(name: str, pages: int, outputs: tuple[Output, ...]) -> Program:
     nodes = nodes_of(outputs)
-    steps = [node for node in nodes if isinstance(node, Aggregate)]
+    steps = [node for node in nodes if isinstance(node, StepNode)]
     sparks = [node for node in nodes if isinstance(node, SparkStep)]
     every_output = with_late_outputs(name, outputs)
     _refuse_same_steps(steps)
@@ -68,7 +76,7 @@ def compile_program(name: str, pages: int, outputs: tuple[Output, ...]) -> Progr
         pages=pages,
         sources=tuple(_source_spec(index, node, branches) for index, node in _sources(nodes)),
         branches=tuple(branches),
-        steps=tuple(_step_spec(step) for step in steps),
+        steps=tuple(_step_spec(step, pages) for step in steps),
         outputs=(*(_output_spec(each) for each in every_output), dead_output(name)),
         spark_steps=tuple(SparkSpec(step.name, step.input.schema.visible) for step in sparks),
     )
@@ -105,7 +113,7 @@ def _sources(nodes: list[Node]) -> list[tuple[int, Source]]:
     return list(enumerate(sources[topic] for topic in sorted(sources)))
 
 
-def _refuse_same_steps(steps: Sequence[Aggregate | SparkStep]) -> None:
+def _refuse_same_steps(steps: Sequence[StepNode | SparkStep]) -> None:
     names: dict[str, object] = {}
     for step in steps:
         if step.name in names:
@@ -114,7 +122,7 @@ def _refuse_same_steps(steps: Sequence[Aggregate | SparkStep]) -> None:
                 where=step.at,
                 got=f"the other is at {names[step.name]}",
                 hint='give one a name: .group_by(…, name="…")'
-                if isinstance(step, Aggregate)
+                if isinstance(step, StepNode)
                 else "a .spark(…) step has the name of its function: give each its own",
             )
         names[step.name] = step.at
@@ -147,10 +155,10 @@ def _refuse_tables_among_streams(nodes: list[Node]) -> None:
             raise ProgramError("a union is of streams, not of tables", where=node.at)
 
 
-def _refuse_lists_as_keys(steps: list[Aggregate]) -> None:
+def _refuse_lists_as_keys(steps: list[StepNode]) -> None:
     for step in steps:
         for key in step.keys:
-            found = step.schema.type_of(key)
+            found = step.input.schema.type_of(key)
             if re.search(r"\]$|^MAP", found):
                 raise ProgramError(
                     f"rows cannot be grouped by {key!r}, which is {found}",
@@ -163,12 +171,13 @@ def with_late_outputs(app: str, outputs: tuple[Output, ...]) -> tuple[Output, ..
     """The outputs; late rows that the program does not use itself are kept in a topic."""
     nodes = nodes_of(outputs)
     used = {id(node.input) for node in nodes if isinstance(node, Late)}
-    steps = [node for node in nodes if isinstance(node, Aggregate) and node.window.size]
+    steps = [node for node in nodes if isinstance(node, StepNode) and has_late_rows(node)]
     added = [_late_output(app, step) for step in steps if id(step) not in used]
     return (*outputs, *added)
 
 
-def _late_output(app: str, step: Aggregate) -> Output:
+def _late_output(app: str, step: StepNode) -> Output:
+    assert isinstance(step, Aggregate | Deduplicate)
     late = Late(step, step.input.schema.visible, step.at)
     return Output(late, Topic(f"{app}.{step.name}.late"), step.at, f"{step.name}.late")
 
@@ -198,17 +207,38 @@ def _source_spec(index: int, node: Source, branches: list[Branch]) -> SourceSpec
     )
 
 
-def _step_spec(step: Aggregate) -> Step:
-    return Step(
-        name=step.name,
-        keys=step.keys,
-        size=step.window.size,
-        updatable=step.window.updatable,
-        emit=step.window.emit,
+def _step_spec(step: StepNode, pages: int) -> Step:
+    common = (step.name, step.keys, _paces(step.input), _level(step))
+    if isinstance(step, Deduplicate):
+        return Deduplicating(*common, within=step.within)
+    if isinstance(step, MarkSeen):
+        # keys fall into pages by chance: some pages have more than their share
+        share = step.capacity / pages
+        room = math.ceil(share + 4 * math.sqrt(share))
+        return Marking(*common, column=step.column, capacity=room, error=step.error)
+    return Aggregating(
+        *common,
+        window=step.window,
+        updatable=step.updatable,
+        emit=step.emit,
         aggregations=step.aggregations,
-        paces=_paces(step.input),
-        late_schema=step.input.schema.visible,
+        signed=changes(step.input),
+        late_alert=step.late_alert,
     )
+
+
+def _level(step: StepNode) -> int:
+    """How many exchanges rows pass before the step's own."""
+    before = [node for node in _nodes_before(step) if isinstance(node, StepNode)]
+    return max((_level(each) + 1 for each in before), default=0)
+
+
+def _nodes_before(node: Node) -> Iterator[Node]:
+    """All nodes up to the next steps with state."""
+    for each in inputs_of(node):
+        yield each
+        if not isinstance(each, StepNode):
+            yield from _nodes_before(each)
 
 
 def _paces(node: Node) -> dict[str, Pace]:
@@ -241,18 +271,26 @@ def _into_spark(step: SparkStep) -> Iterator[Branch]:
         yield Branch(origin, final, f"spark:{step.name}", str(step.at))
 
 
-def _into_step(step: Aggregate) -> Iterator[Branch]:
-    for origin, query in _paths_from_sources(step):
+def _into_step(step: StepNode) -> Iterator[Branch]:
+    for origin, query in _paths(step.input):
         source = f"({query})" if query else "rows"
-        combined = _combined(step, source)
-        careful = _single_if_late(step, source) if step.window.size else combined
+        if isinstance(step, Aggregate):
+            careful, combined = _into_aggregate(step, source)
+        else:
+            careful, combined = _whole_rows(step, source), None
+        if origin.startswith("late:") and has_late_rows(step):
+            raise ProgramError(
+                f"the step {step.name!r} is fed with late rows",
+                where=step.at,
+                hint="they would all be late again; aggregate them without a window",
+            )
         yield Branch(origin, careful, f"step:{step.name}", str(step.at), combined)
 
 
-def _paths_from_sources(step: Aggregate | SparkStep) -> Iterator[tuple[str, str | None]]:
-    """The ways into a step; there is one exchange, so what leaves a step does not enter another."""
+def _paths_from_sources(step: SparkStep) -> Iterator[tuple[str, str | None]]:
+    """The ways into a Spark step: it stands before the first exchange."""
     for origin, query in _paths(step.input):
-        if origin.startswith(("late:", "table:")):
+        if not origin.startswith(("source:", "from_spark:")):
             raise ProgramError(
                 f"the step {step.name!r} is fed by another step",
                 where=step.at,
@@ -262,37 +300,76 @@ def _paths_from_sources(step: Aggregate | SparkStep) -> Iterator[tuple[str, str 
         yield origin, query
 
 
+def _whole_rows(step: StepNode, source: str) -> str:
+    columns = (*step.input.schema.visible.names, *FACT_COLUMNS)
+    return f"SELECT {_list(columns)}, epoch_us(__at) AS __window FROM {source}"
+
+
+def _into_aggregate(step: Aggregate, source: str) -> tuple[str, str | None]:
+    """The query that keeps rows whole that may be late, and the one for when none can be."""
+    if changes(step.input):
+        return _signed(step, source), None
+    if step.window.kind == "sliding":
+        return _singles(step, source, f"{_packed_row(step)} AS __row, __pos, __sub"), None
+    if step.window.kind == "session":
+        late = f"CASE WHEN __window <= {CLOSED} THEN {_packed_row(step)} END AS __row"
+        return _singles(step, source, late), _singles(step, source)
+    combined = _combined(step, source)
+    return combined if step.window.kind == "all" else _single_if_late(step, source), combined
+
+
+def _parts(step: Aggregate, *, signed: bool = False) -> str:
+    return ", ".join([_list(step.keys), *parts_sql(step.aggregations, signed=signed)])
+
+
+def _with_window(step: Aggregate, source: str) -> str:
+    return f"(SELECT *, {step.window.start_sql('__at')} AS __window FROM {source})"
+
+
+def _packed_row(step: Aggregate) -> str:
+    columns = (*step.input.schema.visible.names, *FACT_COLUMNS)
+    row = ", ".join(f"{quoted(name)} := {quoted(name)}" for name in columns)
+    return f"struct_pack({row})"
+
+
+def _signed(step: Aggregate, source: str) -> str:
+    """Groups of changes as parts that add and take away."""
+    return (
+        f"SELECT 0::BIGINT AS __window, {_parts(step, signed=True)}, "
+        f"sum(__op)::BIGINT AS __n, 0::BIGINT AS __revision "
+        f"FROM {source} GROUP BY {_list(step.keys)}"
+    )
+
+
+def _singles(step: Aggregate, source: str, more: str = "") -> str:
+    """Every row as parts of its own."""
+    row = f"(SELECT *, {more or 'NULL AS __row'} FROM {_with_window(step, source)})"
+    kept = "".join(f", any_value({n}) AS {n}" for n in ("__row",) if more)
+    place = ", __pos, __sub" if step.window.kind == "sliding" else ""
+    return (
+        f"SELECT __window, {_parts(step)}, 0::BIGINT AS __revision{kept}{place} "
+        f"FROM {row} GROUP BY __window, {_list(step.keys)}, __pos, __sub"
+    )
+
+
 def _combined(step: Aggregate, source: str) -> str:
     """Groups of a lot's rows as parts, when none of them can be late."""
-    chosen = ", ".join([_list(step.keys), *parts_sql(step.aggregations)])
-    rows = f"(SELECT *, {_window_start(step)} AS __window FROM {source})"
     return (
-        f"SELECT __window, {chosen}, 0::BIGINT AS __revision "
-        f"FROM {rows} GROUP BY __window, {_list(step.keys)}"
+        f"SELECT __window, {_parts(step)}, 0::BIGINT AS __revision "
+        f"FROM {_with_window(step, source)} GROUP BY __window, {_list(step.keys)}"
     )
 
 
 def _single_if_late(step: Aggregate, source: str) -> str:
     """The same, but rows that may be late at the clock stay single, with all their columns."""
-    chosen = ", ".join([_list(step.keys), *parts_sql(step.aggregations)])
-    late = f"__window + {step.window.size + step.window.updatable} <= {CLOCK}"
-    columns = (*step.input.schema.visible.names, *FACT_COLUMNS)
-    row = ", ".join(f"{quoted(name)} := {quoted(name)}" for name in columns)
     return (
-        f"SELECT __window, {chosen}, 0::BIGINT AS __revision, "
-        f"any_value(struct_pack({row})) FILTER (__may_be_late) AS __row "
-        f"FROM (SELECT *, {late} AS __may_be_late "
-        f"FROM (SELECT *, {_window_start(step)} AS __window FROM {source})) "
+        f"SELECT __window, {_parts(step)}, 0::BIGINT AS __revision, "
+        f"any_value({_packed_row(step)}) FILTER (__may_be_late) AS __row "
+        f"FROM (SELECT *, __window <= {CLOSED} AS __may_be_late "
+        f"FROM {_with_window(step, source)}) "
         f"GROUP BY __window, {_list(step.keys)}, "
         "CASE WHEN __may_be_late THEN __pos END, CASE WHEN __may_be_late THEN __sub END"
     )
-
-
-def _window_start(step: Aggregate) -> str:
-    size = step.window.size
-    if not size:
-        return "0::BIGINT"
-    return f"epoch_us(__at) - (epoch_us(__at) % {size} + {size}) % {size}"
 
 
 def _list(names: tuple[str, ...]) -> str:
@@ -308,6 +385,8 @@ def _paths(node: Node) -> Iterator[tuple[str, str | None]]:
             yield f"table:{node.name}", None
         case Late():
             yield f"late:{node.input.name}", None
+        case Deduplicate() | MarkSeen():
+            yield f"stream:{node.name}", None
         case SparkStep():
             yield f"from_spark:{node.name}", None
         case Union():

@@ -13,14 +13,17 @@ from riverrun.event_time import duration_text
 from riverrun.plan.compile import DEAD_SCHEMA, dead_output, nodes_of, with_late_outputs
 from riverrun.plan.nodes import (
     Aggregate,
+    Deduplicate,
     Explode,
     KeyBy,
     Late,
+    MarkSeen,
     Node,
     Output,
     Select,
     Source,
     SparkStep,
+    StepNode,
     Where,
     WithColumns,
     changes,
@@ -29,6 +32,7 @@ from riverrun.plan.nodes import (
 )
 from riverrun.program import Aggregation, Sink, Topic
 from riverrun.schema import Schema, quoted
+from riverrun.windowing import MONDAY, Window
 
 SHAPES = {"source": '[/"{}"/]', "step": '[["{}"]]', "output": '(["{}"])'}
 
@@ -53,8 +57,8 @@ class Topology:
         return [node for node in self.nodes if isinstance(node, Source)]
 
     @property
-    def steps(self) -> list[Aggregate]:
-        return [node for node in self.nodes if isinstance(node, Aggregate)]
+    def steps(self) -> list[StepNode]:
+        return [node for node in self.nodes if isinstance(node, StepNode)]
 
 
 def topology(name: str, pages: int, outputs: tuple[Output, ...]) -> Topology:
@@ -85,15 +89,26 @@ def _source_block(source: Source, folder: Path) -> list[str]:
     ]
 
 
-def _step_block(step: Aggregate, folder: Path) -> list[str]:
+def _step_block(step: StepNode, folder: Path) -> list[str]:
     return [
         _headline(f"step {step.name}", step.at, folder),
         *_paths_text(step.input, folder),
         _field("keys", ", ".join(step.keys)),
-        _field("window", _window_text(step)),
-        _field("emit", step.window.emit),
-        *(_field(each.name, f"{_call(each)}: {each.type}") for each in step.aggregations),
+        *(_field(name, text) for name, text in _step_facts(step)),
     ]
+
+
+def _step_facts(step: StepNode) -> list[tuple[str, str]]:
+    """What a step does, beside its keys."""
+    match step:
+        case Deduplicate():
+            return [("keeps", f"the first row within {duration_text(step.within)}")]
+        case MarkSeen():
+            filter_text = f"Bloom filter for {step.capacity:,}, error {step.error}"
+            return [("marks", f"{step.column}: seen before, {filter_text}")]
+        case Aggregate():
+            results = [(each.name, f"{_call(each)}: {each.type}") for each in step.aggregations]
+            return [("window", _window_text(step)), ("emit", step.emit), *results]
 
 
 def _output_block(topology: Topology, number: int, folder: Path) -> list[str]:
@@ -138,13 +153,24 @@ def _columns(schema: Schema) -> str:
 
 
 def _window_text(step: Aggregate) -> str:
-    if not step.window.size:
+    if step.window.kind == "all":
         return "none: one row per key, for ever"
-    return f"{duration_text(step.window.size)}, updatable {duration_text(step.window.updatable)}"
+    return f"{window_text(step.window)}, updatable {duration_text(step.updatable)}"
+
+
+def window_text(window: Window) -> str:
+    size = duration_text(window.size)
+    if window.kind in ("sliding", "session"):
+        return f"{window.kind} {size}"
+    every = f" every {duration_text(window.hop)}" if window.hop < window.size else ""
+    moved = "" if window.offset in (0, MONDAY) else f" from {duration_text(window.offset)}"
+    return f"{size}{every}{moved}{f' in {window.zone}' if window.zone else ''}"
 
 
 def _call(aggregation: Aggregation) -> str:
-    return f"{aggregation.kind}({_plain(aggregation.expression or '')})"
+    call = f"{aggregation.kind}({_plain(aggregation.expression or '')})"
+    period = aggregation.compared_to
+    return f"{call} compared to {duration_text(period)} before" if period else call
 
 
 def _plain(expression: str) -> str:
@@ -161,7 +187,7 @@ def _sink_text(sink: Sink) -> str:
 
 def paths(node: Node) -> Iterator[tuple[Node, list[Node]]]:
     """Every way from a source or a step to this node, with the stateless steps passed on it."""
-    if isinstance(node, Source | Aggregate):
+    if isinstance(node, Source | StepNode):
         yield node, []
         return
     for each in inputs_of(node):
@@ -222,12 +248,17 @@ def as_mermaid(topology: Topology) -> str:
 def _box(node: Node) -> str:
     if isinstance(node, Source):
         return SHAPES["source"].format(_safe(node.topic))
-    if isinstance(node, Aggregate):
-        calls = [f"{each.name} = {_call(each)}" for each in node.aggregations]
-        window = [f"per {_window_text(node)}"] if node.window.size else []
+    if isinstance(node, StepNode):
         by = f"by {', '.join(node.keys)}"
-        return SHAPES["step"].format("<br/>".join(map(_safe, [node.name, by, *window, *calls])))
+        return SHAPES["step"].format("<br/>".join(map(_safe, [node.name, by, *_box_facts(node)])))
     return f'["{_safe(_operation(node))}"]'
+
+
+def _box_facts(node: StepNode) -> list[str]:
+    if not isinstance(node, Aggregate):
+        return [f"{name} {text}" for name, text in _step_facts(node)]
+    calls = [f"{each.name} = {_call(each)}" for each in node.aggregations]
+    return calls if node.window.kind == "all" else [f"per {_window_text(node)}", *calls]
 
 
 def _safe(text: str) -> str:
@@ -262,18 +293,29 @@ def _source_dict(source: Source) -> dict[str, Any]:
     }
 
 
-def _step_dict(step: Aggregate) -> dict[str, Any]:
-    window = step.window
-    return {
+def _step_dict(step: StepNode) -> dict[str, Any]:
+    found: dict[str, Any] = {
         "name": step.name,
         "from": _paths_dict(step.input),
         "keys": list(step.keys),
-        "window": duration_text(window.size) if window.size else None,
-        "updatable": duration_text(window.updatable) if window.size else None,
-        "emit": window.emit,
-        "aggregates": [vars(each) for each in step.aggregations],
-        "at": str(step.at),
     }
+    if isinstance(step, Aggregate):
+        timed = step.window.kind != "all"
+        found |= {
+            "window": window_text(step.window) if timed else None,
+            "updatable": duration_text(step.updatable) if timed else None,
+            "emit": step.emit,
+            "aggregates": [_aggregate_dict(each) for each in step.aggregations],
+        }
+    else:
+        found |= dict(_step_facts(step))
+    return {**found, "at": str(step.at)}
+
+
+def _aggregate_dict(each: Aggregation) -> dict[str, Any]:
+    facts = {"name": each.name, "kind": each.kind, "expression": each.expression, "type": each.type}
+    compared = {"compared_to": duration_text(each.compared_to)} if each.compared_to else {}
+    return {**facts, **compared}
 
 
 def _output_dict(output: Output, by_default: bool) -> dict[str, Any]:

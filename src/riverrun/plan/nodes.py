@@ -10,6 +10,7 @@ from riverrun.errors import Location
 from riverrun.event_time import Pace
 from riverrun.program import Aggregation, Emit, Sink
 from riverrun.schema import Schema
+from riverrun.windowing import Window
 
 
 @dataclass(frozen=True)
@@ -96,15 +97,6 @@ class SparkStep:
 
 
 @dataclass(frozen=True)
-class Window:
-    """Tumbling windows of `size` microseconds; size 0 is the one window that never ends."""
-
-    size: int
-    updatable: int = 0
-    emit: Emit = "ready"
-
-
-@dataclass(frozen=True)
 class Aggregate:
     """Rows grouped by key and window. Its output is a table; late rows leave by `Late`."""
 
@@ -112,26 +104,71 @@ class Aggregate:
     name: str
     keys: tuple[str, ...]
     window: Window
+    updatable: int
+    emit: Emit
+    late_alert: float | None
     aggregations: tuple[Aggregation, ...]
     schema: Schema
     at: Location
 
     @property
     def table_key(self) -> tuple[str, ...]:
-        return (*self.keys, "window_start") if self.window.size else self.keys
+        if self.window.kind == "sliding":
+            return ("event",)
+        return self.keys if self.window.kind == "all" else (*self.keys, "window_start")
+
+
+@dataclass(frozen=True)
+class Deduplicate:
+    """Of the rows of a key within a period, the first one."""
+
+    input: Node
+    name: str
+    keys: tuple[str, ...]
+    within: int
+    schema: Schema
+    at: Location
+
+
+@dataclass(frozen=True)
+class MarkSeen:
+    """A column that tells whether the key was seen before."""
+
+    input: Node
+    name: str
+    keys: tuple[str, ...]
+    column: str
+    capacity: int
+    error: float
+    schema: Schema
+    at: Location
+
+
+StepNode = Aggregate | Deduplicate | MarkSeen
 
 
 @dataclass(frozen=True)
 class Late:
-    """The rows that came after their window had closed, as they entered the step."""
+    """The rows that came too late for a step, as they entered it."""
 
-    input: Aggregate
+    input: Aggregate | Deduplicate
     schema: Schema
     at: Location
 
 
 Node = (
-    Source | Where | Select | WithColumns | Explode | Union | KeyBy | SparkStep | Aggregate | Late
+    Source
+    | Where
+    | Select
+    | WithColumns
+    | Explode
+    | Union
+    | KeyBy
+    | SparkStep
+    | Aggregate
+    | Deduplicate
+    | MarkSeen
+    | Late
 )
 
 
@@ -155,11 +192,16 @@ def inputs_of(node: Node) -> tuple[Node, ...]:
     return node.inputs if isinstance(node, Union) else (node.input,)
 
 
+def has_late_rows(node: StepNode) -> bool:
+    timed = isinstance(node, Aggregate) and node.window.kind != "all"
+    return timed or isinstance(node, Deduplicate)
+
+
 def changes(node: Node) -> bool:
     """Whether rows are changes of a table (`-` and `+`), not facts of a stream."""
     if isinstance(node, Aggregate):
         return True
-    if isinstance(node, Source | Late | Union | SparkStep):
+    if isinstance(node, Source | Late | Union | SparkStep | Deduplicate | MarkSeen):
         return False
     return changes(node.input)
 

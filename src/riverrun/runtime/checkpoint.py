@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from riverrun.errors import AlreadyRunning, CheckpointError
-from riverrun.program import Program
+from riverrun.program import Aggregating, Deduplicating, Marking, Program, Step
 
 
 @contextmanager
@@ -47,15 +47,22 @@ def shape(program: Program) -> dict[str, Any]:
     return {
         "pages": program.pages,
         "topics": [source.topic for source in program.sources],
-        "steps": {
-            step.name: {
-                "keys": list(step.keys),
-                "size": step.size,
-                "aggregates": [asdict(each) for each in step.aggregations],
-            }
-            for step in program.steps
-        },
+        "steps": {step.name: _step_shape(step) for step in program.steps},
     }
+
+
+def _step_shape(step: Step) -> dict[str, Any]:
+    """What a step's rows in state depend on: not when they are emitted, nor what counts as late."""
+    facts: dict[str, Any] = {"does": type(step).__name__, "level": step.level}
+    facts["keys"] = list(step.keys)
+    if isinstance(step, Aggregating):
+        facts["window"] = asdict(step.window)
+        facts["aggregates"] = [asdict(each) for each in step.aggregations]
+    if isinstance(step, Deduplicating):
+        facts["within"] = step.within
+    if isinstance(step, Marking):
+        facts["filter"] = [step.capacity, step.error]
+    return facts
 
 
 def compare(folder: Path, program: Program) -> None:

@@ -45,13 +45,13 @@ class SegmentStore:
 class PageProcessor(StatefulProcessor):
     """Visits the pages of a partition, one at a time."""
 
-    def __init__(self, program: Program, scope: str) -> None:
-        self.program, self.scope = program, scope
+    def __init__(self, program: Program, level: int, scope: str) -> None:
+        self.program, self.level, self.scope = program, level, scope
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.head = handle.getValueState("head", "data binary")
         self.store = SegmentStore(handle.getMapState("segments", "id string", "data binary"))
-        self.kernel = PageKernel(self.program, _cache(self.scope), self.scope)
+        self.kernel = PageKernel(self.program, self.level, _cache(self.scope), self.scope)
 
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any

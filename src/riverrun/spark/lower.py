@@ -39,9 +39,11 @@ def start_query(
     chunks = session.readStream.format("riverrun").option("job", encoded).load()
     for step in job.program.spark_steps:
         chunks = _through_spark(chunks, step, functions[step.name], encoded)
-    if job.program.steps:
+    for level in range(job.program.levels):
+        if level:
+            chunks = chunks.mapInArrow(_forwarded(encoded), CHUNK_SCHEMA)
         chunks = chunks.groupBy("page").transformWithStateInPandas(
-            PageProcessor(job.program, job.query_id), CHUNK_SCHEMA, "Append", "None"
+            PageProcessor(job.program, level, job.query_id), CHUNK_SCHEMA, "Append", "None"
         )
     writer = (
         chunks.writeStream.format("riverrun")
@@ -101,6 +103,22 @@ def _packed(
     return pack_rows
 
 
+def _forwarded(
+    encoded: str,
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Between two exchanges: rows for the next steps, packed by their new key."""
+
+    def forward(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        chunks = [
+            Chunk(*row)
+            for batch in batches
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        ]
+        yield from as_batches(list(lot_reader(encoded).forward(chunks)))
+
+    return forward
+
+
 def _branched(reader: LotReader, edge: str, rows: pa.Table) -> list[Chunk]:
     if rows.num_rows == 0:
         return []
@@ -109,6 +127,8 @@ def _branched(reader: LotReader, edge: str, rows: pa.Table) -> list[Chunk]:
     for branch in reader.program.branches_of(edge):
         made = rows
         if branch.query is not None:
-            made = reader.evaluator.run(branch.at_clock(END), rows=rows)
+            step = reader.program.step_at(branch.target)
+            closed = step.last_closed(END) if step else END
+            made = reader.evaluator.run(branch.when_closed(closed), rows=rows)
         found += reader.packed(branch.target, made, seq)
     return found

@@ -45,13 +45,17 @@ class MemoryStore:
         del self.data[segment]
 
 
+Place = tuple[int, int]
+"""An exchange and a page."""
+
+
 @dataclass
 class Checkpoint:
     """What survives a crash: how far was read, each page's state, and what was said of time."""
 
     read: dict[str, int] = field(default_factory=dict)
-    heads: dict[int, bytes] = field(default_factory=dict)
-    stores: dict[int, MemoryStore] = field(default_factory=dict)
+    heads: dict[Place, bytes] = field(default_factory=dict)
+    stores: dict[Place, MemoryStore] = field(default_factory=dict)
     clocks: dict[str, int] | None = field(default_factory=dict)
 
 
@@ -92,7 +96,10 @@ class Driver:
 
     def _start_worker(self) -> None:
         self.reader = LotReader(self.program)
-        self.kernel = PageKernel(self.program, SegmentCache(CACHE), "driver")
+        self.kernels = [
+            PageKernel(self.program, level, SegmentCache(CACHE), "driver")
+            for level in range(self.program.levels)
+        ]
 
     def send(
         self,
@@ -188,12 +195,24 @@ class Driver:
 
     def _run(self, ends: dict[str, int], ended: bool) -> tuple[list[Line], Checkpoint, Status]:
         start = self.checkpoint
-        punctuation = Punctuation(tick=self.tick, ended=ended)
+        punctuation = Punctuation(tick=self.tick, ended=ended, clocks=start.clocks)
         outbox = Outbox(self.program, self.reader.evaluator)
         chunks = self._read(ends, punctuation, outbox.status)
         checkpoint = Checkpoint(read={**start.read, **ends})
-        for page in range(self.program.pages):
-            self._visit(page, chunks, punctuation, checkpoint, outbox)
+        marks = [
+            Chunk(page, PUNCTUATION, 0, encode_punctuation(punctuation))
+            for page in range(self.program.pages)
+        ]
+        chunks += marks if self.kernels else []
+        for level in range(len(self.kernels)):
+            chunks = [
+                chunk
+                for page in range(self.program.pages)
+                for chunk in self._visit((level, page), chunks, checkpoint)
+            ]
+            chunks = list(self.reader.forward(chunks)) if level + 1 < len(self.kernels) else chunks
+        for chunk in chunks:
+            outbox.add(chunk)
         checkpoint.clocks = dict(outbox.status.clocks)
         found = [
             line
@@ -221,20 +240,12 @@ class Driver:
             punctuation.add(Punctuation(highs=reading.highs))
         return chunks
 
-    def _visit(
-        self,
-        page: int,
-        chunks: list[Chunk],
-        punctuation: Punctuation,
-        checkpoint: Checkpoint,
-        outbox: Outbox,
-    ) -> None:
-        store = copy.deepcopy(self.checkpoint.stores.get(page, MemoryStore()))
-        head = self.checkpoint.heads.get(page)
-        mark = Chunk(page, PUNCTUATION, 0, encode_punctuation(punctuation))
+    def _visit(self, place: Place, chunks: list[Chunk], checkpoint: Checkpoint) -> list[Chunk]:
+        level, page = place
+        store = copy.deepcopy(self.checkpoint.stores.get(place, MemoryStore()))
+        head = self.checkpoint.heads.get(place)
         ours = [chunk for chunk in chunks if chunk.page == page]
-        new_head, out = self.kernel.visit(page, head, store, [*ours, mark])
-        checkpoint.stores[page] = store
-        checkpoint.heads[page] = new_head or head or b""
-        for chunk in out:
-            outbox.add(chunk)
+        new_head, out = self.kernels[level].visit(page, head, store, ours)
+        checkpoint.stores[place] = store
+        checkpoint.heads[place] = new_head or head or b""
+        return out

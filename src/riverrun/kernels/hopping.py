@@ -1,0 +1,231 @@
+"""The kernel of windows that overlap, and of comparisons with an earlier window.
+
+State is panes: the pieces of time that windows are built from, one row per key and pane, however
+many windows share it. Windows are put together when they are emitted. How often a window was
+corrected is kept only for those that were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+
+from riverrun.event_time import BEGINNING, END
+from riverrun.kernels.aggregates import merged, settled
+from riverrun.kernels.state import SegmentList
+from riverrun.kernels.steps import (
+    Batch,
+    Result,
+    StepState,
+    bounds,
+    differing,
+    last_emitted,
+    result_columns,
+    split_late,
+    without_row,
+)
+from riverrun.program import Aggregating
+
+Panes = Callable[[int, int], pl.DataFrame]
+"""The panes of the windows with low < window <= high, and perhaps others."""
+
+
+def advance(step: Aggregating, state: StepState, batch: Batch) -> Result:
+    result = Result()
+    panes = state.rows()
+    touched, old = None, None
+    if batch.rows is not None:
+        parts, result.late = split_late(step, batch.rows, batch.before)
+        if parts.height:
+            touched, old = _merged(step, panes, without_row(parts))
+    if touched is not None:
+        result.changes += _corrected(step, state, touched, old, batch)
+    result.changes += _fire(step, panes, touched, batch)
+    closed = step.window.last_complete(batch.after - step.updatable)
+    panes.append(touched, closed - step.reach_back)
+    state.rows("revisions").append(None, closed)
+    return result
+
+
+def _merged(
+    step: Aggregating, panes: SegmentList, parts: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+    """The panes that the parts fall into, and what they were before."""
+    old = panes.lookup(parts)
+    rows = parts.drop("__revision")
+    if old is not None:
+        rows = pl.concat([old, rows.select(old.columns)])
+    touched = _grouped(step, rows).sort("__window", "__hash")
+    return touched, old
+
+
+def _grouped(step: Aggregating, rows: pl.DataFrame) -> pl.DataFrame:
+    identity = ["__window", "__hash", *step.keys]
+    return settled(rows.group_by(identity).agg(*merged(step.aggregations)), step.aggregations)
+
+
+def _corrected(
+    step: Aggregating,
+    state: StepState,
+    touched: pl.DataFrame,
+    old: pl.DataFrame | None,
+    batch: Batch,
+) -> list[pl.DataFrame]:
+    """The changes of windows that were emitted before, and that the touched panes are part of."""
+    low = step.window.last_complete(batch.before - step.updatable)
+    high = last_emitted(step, batch.before)
+    identity = ["__window", "__hash", *step.keys]
+    windows = _affected(step, touched, low, high).select(identity).unique()
+    if not windows.height:
+        return []
+    panes = state.rows()
+    found = panes.lookup(_panes_of(step, windows))
+    standing = touched.clear() if found is None else found
+    was = _results(step, windows, standing)
+    now = _results(step, windows, panes.newest([standing, touched.select(standing.columns)]))
+    return _emitted(step, state, was, now)
+
+
+def _affected(step: Aggregating, touched: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
+    """The windows with low < window <= high that show the touched panes."""
+    own = _windows_of(step, touched, low, high)
+    later = [
+        _windows_of(step, touched, low - period, high - period).with_columns(
+            __window=pl.col("__window") + period
+        )
+        for period in step.periods
+    ]
+    return pl.concat([own, *later])
+
+
+def _windows_of(step: Aggregating, panes: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
+    """Every pane once for each window with low < window <= high that it is part of."""
+    window = step.window
+    pane = panes["__window"].to_numpy()
+    last = pane - (pane - window.offset) % window.hop
+    first = last - (window.size - 1 - (pane - last)) // window.hop * window.hop
+    low = max(low, BEGINNING // 2)
+    lowest = window.floor(low, window.hop) + window.hop
+    first = np.maximum(first, lowest)
+    last = np.minimum(last, window.floor(min(high, END // 2), window.hop))
+    count = np.maximum((last - first) // window.hop + 1, 0)
+    rows = np.repeat(np.arange(panes.height), count)
+    step_in = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
+    starts = np.repeat(first, count) + step_in * window.hop
+    return panes[rows].with_columns(pl.Series("__window", starts, pl.Int64))
+
+
+def _panes_of(step: Aggregating, windows: pl.DataFrame) -> pl.DataFrame:
+    """Every pane that the windows, or those they are compared with, are built from."""
+    size, pane = step.window.size, step.window.pane
+    places = np.arange(0, size, pane)
+    every = np.concatenate([places - period for period in (0, *step.periods)])
+    rows = np.repeat(np.arange(windows.height), len(every))
+    starts = windows["__window"].to_numpy()[rows] + np.tile(every, windows.height)
+    return windows[rows].with_columns(pl.Series("__window", starts, pl.Int64)).unique()
+
+
+def _results(step: Aggregating, windows: pl.DataFrame, panes: pl.DataFrame) -> pl.DataFrame:
+    """What the panes say of each window, in the order of the windows; null where there is none."""
+    found = _windows(step, lambda low, high: panes, BEGINNING // 2, END // 2)
+    return windows.join(
+        found.with_columns(__there=pl.lit(True)),
+        on=["__window", "__hash", *step.keys],
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    )
+
+
+def _windows(step: Aggregating, panes: Panes, low: int, high: int) -> pl.DataFrame:
+    """The results of the windows with low < window <= high that have rows."""
+    shown = _plain_results(step, panes, low, high)
+    for each in step.aggregations:
+        if each.compared_to:
+            period = each.compared_to
+            earlier = _plain_results(step, panes, low - period, high - period)
+            shown = _compared(shown, earlier, each.name, period, ["__window", "__hash", *step.keys])
+    return shown
+
+
+def _plain_results(step: Aggregating, panes: Panes, low: int, high: int) -> pl.DataFrame:
+    start = pl.col("__window")
+    grouped = _grouped(step, _windows_of(step, panes(low, high), low, high))
+    columns = result_columns(step, start, start + step.window.size)
+    return grouped.select("__window", "__hash", *step.keys, *columns)
+
+
+def _compared(
+    shown: pl.DataFrame, earlier: pl.DataFrame, name: str, period: int, identity: list[str]
+) -> pl.DataFrame:
+    """Adds the earlier value, the difference and the ratio."""
+    earlier = earlier.select(*identity, pl.col(name).alias(f"{name}_earlier")).with_columns(
+        __window=pl.col("__window") + period
+    )
+    value, before = pl.col(name), pl.col(f"{name}_earlier")
+    return shown.join(earlier, on=identity, how="left", nulls_equal=True).with_columns(
+        (value - before).alias(f"{name}_difference"),
+        pl.when(before != 0).then(value / before).alias(f"{name}_ratio"),
+    )
+
+
+def _emitted(
+    step: Aggregating, state: StepState, was: pl.DataFrame, now: pl.DataFrame
+) -> list[pl.DataFrame]:
+    """The changes from what was to what is now, and their revisions noted."""
+    names = step.result_names
+    there_was = was["__there"].fill_null(False)
+    there_is = now["__there"].fill_null(False)
+    changed = (differing(was.select(names), now.select(names)) | ~there_was) & there_is
+    was, now = was.filter(changed & there_was), now.filter(changed)
+    if not now.height:
+        return []
+    identity = ["__window", "__hash", *step.keys]
+    revisions = state.rows("revisions")
+    noted = revisions.lookup(was)
+    if noted is None:
+        was = was.with_columns(__revision=pl.lit(0, pl.Int64))
+    else:
+        was = was.join(noted, on=identity, how="left", nulls_equal=True, maintain_order="left")
+        was = was.with_columns(pl.col("__revision").fill_null(0))
+    bumped = was.select(*identity, pl.col("__revision") + 1)
+    if bumped.height:
+        revisions.append(bumped.sort("__window", "__hash"), BEGINNING)
+    now = now.join(bumped, on=identity, how="left", nulls_equal=True, maintain_order="left")
+    now = now.with_columns(pl.col("__revision").fill_null(0))
+    return [_changes(step, rows, op) for rows, op in ((was, -1), (now, 1)) if rows.height]
+
+
+def _fire(
+    step: Aggregating, panes: SegmentList, touched: pl.DataFrame | None, batch: Batch
+) -> list[pl.DataFrame]:
+    """The windows that become ready (or, for "final", close) between the two clocks."""
+    low, high = last_emitted(step, batch.before), last_emitted(step, batch.after)
+    if high <= low:
+        return []
+
+    def around(low: int, high: int) -> pl.DataFrame:
+        parts = panes.between(low, high + step.window.size)
+        if touched is not None:
+            parts.append(touched.select(parts[0].columns) if parts else touched)
+        return panes.newest(parts) if parts else empty
+
+    if touched is None and not panes.segments:
+        return []
+    empty = (panes.segments[0].rows if touched is None else touched).clear()
+    shown = _windows(step, around, low, high)
+    rows = shown.with_columns(__revision=pl.lit(0, pl.Int64))
+    return [_changes(step, rows, 1)] if rows.height else []
+
+
+def _changes(step: Aggregating, rows: pl.DataFrame, op: int) -> pl.DataFrame:
+    start = pl.col("__window")
+    return rows.select(
+        *(pl.col(key) for key in step.keys),
+        *bounds(step, start, start + step.window.size),
+        *(pl.col(name) for name in step.result_names),
+        pl.lit(op, pl.Int8).alias("__op"),
+        pl.col("__revision"),
+    )

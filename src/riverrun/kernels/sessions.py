@@ -1,0 +1,168 @@
+"""The kernel of sessions: rows of a key with no gap between them. A straggler may join two.
+
+State is one row per session. Sessions that grow into another are marked dead, so that the rows of
+a key in newer segments always tell the whole truth.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from riverrun.event_time import BEGINNING, END
+from riverrun.kernels.aggregates import merged, settled
+from riverrun.kernels.state import SegmentList
+from riverrun.kernels.steps import (
+    Batch,
+    Result,
+    StepState,
+    as_entered,
+    bounds,
+    differing,
+    result_columns,
+    without_row,
+)
+from riverrun.program import Aggregating
+
+START, END_OF = pl.col("__start"), pl.col("__until")
+
+
+def advance(step: Aggregating, state: StepState, batch: Batch) -> Result:
+    """`__until` is the end of a session: its last row's time and the gap."""
+    result = Result()
+    sessions = state.rows(within_key=("__start",))
+    if batch.rows is not None:
+        _join(step, sessions, batch, result)
+    result.changes += _fire(step, sessions, batch)
+    # a closed session is known for as long as a row in time could touch it
+    sessions.append(None, batch.after - step.updatable - step.window.size)
+    return result
+
+
+def _join(step: Aggregating, sessions: SegmentList, batch: Batch, result: Result) -> None:
+    """Joins new rows and the sessions they touch."""
+    assert batch.rows is not None
+    closed = batch.before - step.updatable
+    new = batch.rows.with_columns(
+        __window=pl.lit(0, pl.Int64),
+        __start=pl.col("__window"),
+        __until=pl.col("__window") + step.window.size,
+        __dead=pl.lit(False),
+    )
+    old = sessions.lookup(new)
+    new, result.late = _split_late(step, old, new, closed)
+    if not new.height:
+        return
+    numbered = _numbered(step, None if old is None else old.filter(END_OF > closed), new)
+    joined = _joined(step, numbered)
+    emitted = _last_emitted(step, batch.before)
+    changed, gone = _changed(step, numbered, joined, emitted, result)
+    rows = changed if gone is None else pl.concat([changed, gone.select(changed.columns)])
+    sessions.append(rows.sort("__window", "__hash"), closed - step.window.size)
+
+
+def _split_late(
+    step: Aggregating, old: pl.DataFrame | None, new: pl.DataFrame, closed: int
+) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+    """A row is late if it touches a session that has closed, or if its own would have closed and
+    it is not inside one that is open."""
+    if new["__start"].min() >= closed:  # type: ignore[operator]
+        return without_row(new), None
+    late = END_OF <= closed
+    new = new.with_row_index("__number")
+    if old is not None:
+        key, number, at = ["__hash", *step.keys], pl.col("__number"), pl.col("__at")
+        pairs = new.select("__number", *key, START.alias("__at")).join(
+            old.select(*key, "__start", "__until"), on=key, nulls_equal=True
+        )
+        touching = (at < END_OF) & (at + step.window.size > START)
+        inside = pairs.filter((END_OF > closed) & (at >= START) & (at < END_OF))["__number"]
+        touched = pairs.filter((END_OF <= closed) & touching)["__number"]
+        late = (late & ~number.is_in(inside.implode())) | number.is_in(touched.implode())
+    new = new.with_columns(late.alias("__late")).drop("__number")
+    found = new.filter("__late").drop("__late")
+    timely = without_row(new.filter(~pl.col("__late")).drop("__late"))
+    return timely, as_entered(step, found) if found.height else None
+
+
+def _numbered(step: Aggregating, old: pl.DataFrame | None, new: pl.DataFrame) -> pl.DataFrame:
+    """New rows and the old sessions they touch, with the number of the session each is part of."""
+    new = new.with_columns(__old=pl.lit(False))
+    if old is not None:
+        new = pl.concat([old.with_columns(__old=pl.lit(True)), new], how="diagonal")
+    key = ["__hash", *step.keys]
+    rows = new.sort(*key, "__start")
+    other_key = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in key)
+    first = pl.int_range(pl.len()) == 0
+    reached = END_OF.cum_max().over(key).shift()
+    rows = rows.with_columns(__session=(first | other_key | (reached <= START)).cum_sum())
+    return rows if old is None else rows.filter((~pl.col("__old")).any().over("__session"))
+
+
+def _joined(step: Aggregating, rows: pl.DataFrame) -> pl.DataFrame:
+    joined = rows.group_by("__session", maintain_order=True).agg(
+        *(pl.col(name).first() for name in ("__window", "__hash", *step.keys)),
+        START.min(),
+        END_OF.max(),
+        *merged(step.aggregations),
+        pl.col("__revision").filter("__old").max().fill_null(0),
+        pl.lit(False).first().alias("__dead"),
+    )
+    return settled(joined, step.aggregations)
+
+
+def _changed(
+    step: Aggregating, rows: pl.DataFrame, joined: pl.DataFrame, emitted: int, result: Result
+) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+    """The sessions as they are now, and the old ones that are no more. What had been emitted is
+    taken back; the session that stands in its place has the next revision."""
+    columns = [name for name in rows.columns if name not in ("__session", "__old")]
+    old = rows.filter("__old")
+    shown_before = old.filter(END_OF <= emitted)
+    taken_back = shown_before
+    if shown_before.height:
+        taken_back = shown_before.filter(~_same(step, shown_before, joined))
+    again = joined["__session"].is_in(taken_back["__session"].implode())
+    unchanged = joined["__session"].is_in(shown_before["__session"].implode()) & ~again
+    joined = joined.with_columns(__revision=pl.col("__revision") + again.cast(pl.Int64))
+    shown = joined.filter((END_OF <= emitted) & ~unchanged)
+    if taken_back.height:
+        result.changes.append(_changes(step, taken_back, -1))
+    if shown.height:
+        result.changes.append(_changes(step, shown, 1))
+    if not old.height:
+        return joined.select(columns), None
+    standing = joined.select("__session", pl.col("__start").alias("__now"))
+    gone = old.join(standing, on="__session", how="left").filter(pl.col("__now") != START)
+    return joined.select(columns), gone.with_columns(__dead=pl.lit(True)) if gone.height else None
+
+
+def _same(step: Aggregating, old: pl.DataFrame, joined: pl.DataFrame) -> pl.Series:
+    """Whether a session that was emitted still has its bounds and results."""
+    now = old.select("__session").join(joined, on="__session", how="left", maintain_order="left")
+    columns = [START, END_OF, *result_columns(step, START, END_OF)]
+    return ~differing(old.select(columns), now.select(columns))
+
+
+def _last_emitted(step: Aggregating, clock: int) -> int:
+    """Sessions that end up to here have been emitted."""
+    if step.emit == "changes":
+        return END + step.window.size
+    return clock if step.emit == "ready" else clock - step.updatable
+
+
+def _fire(step: Aggregating, sessions: SegmentList, batch: Batch) -> list[pl.DataFrame]:
+    low, high = _last_emitted(step, batch.before), _last_emitted(step, batch.after)
+    if high <= low:
+        return []
+    rows = sessions.due(max(low, BEGINNING), high)
+    return [] if rows is None or not rows.height else [_changes(step, rows, 1)]
+
+
+def _changes(step: Aggregating, rows: pl.DataFrame, op: int) -> pl.DataFrame:
+    return rows.select(
+        *(pl.col(key) for key in step.keys),
+        *bounds(step, START, END_OF),
+        *result_columns(step, START, END_OF),
+        pl.lit(op, pl.Int8).alias("__op"),
+        pl.col("__revision"),
+    )

@@ -252,7 +252,10 @@ class Grouped:
         at, schema = caller(), self.stream.node.schema
         if not aggregates:
             raise ProgramError("agg needs at least one aggregate", where=at)
-        made = tuple(aggregation(n, a, schema, at) for n, a in aggregates.items())
+        windowed = bool(self.kind.size)
+        made = tuple(
+            aggregation(n, a, schema, at, windowed=windowed) for n, a in aggregates.items()
+        )
         columns = self._key_columns() + tuple(Column(a.name, a.type) for a in made)
         _refuse_clash(columns, at)
         node = Aggregate(

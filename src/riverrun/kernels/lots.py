@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from riverrun.errors import InputError
 from riverrun.event_time import END, partition_name
+from riverrun.kernels.aggregates import prepared
 from riverrun.kernels.chunks import Chunk, by_page, pack, with_hash
 from riverrun.kernels.sql import Evaluator
 from riverrun.program import DEAD, Branch, Program, SourceSpec
@@ -131,6 +132,7 @@ class LotReader:
             # no key to follow: any page will do, as long as it is always the same
             yield Chunk(seq % self.program.pages, edge, seq, pack(frame))
             return
+        frame = prepared(frame, step.aggregations)
         for page, part in by_page(with_hash(frame, step.keys), self.program.pages):
             yield Chunk(page, edge, seq, pack(part))
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from riverrun.errors import JobError
 from riverrun.event_time import BEGINNING, END
-from riverrun.kernels.aggregates import merged, results
+from riverrun.kernels.aggregates import merged, results, settled
 from riverrun.kernels.state import SegmentList, between
 from riverrun.program import Step
 
@@ -67,6 +67,7 @@ def _merge(
     touched = rows.group_by(identity, maintain_order=old is not None).agg(
         *merged(step.aggregations), pl.col("__revision").max()
     )
+    touched = settled(touched, step.aggregations)
     # groups keep the order of first appearance: the first ones are those that were in state
     known = 0 if old is None else old.height
     if old is not None:
@@ -122,7 +123,11 @@ def _fire(
 
 
 def _results(step: Step, rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.select(results(step.aggregations))
+    return rows.select(results(step.aggregations, _seconds(step)))
+
+
+def _seconds(step: Step) -> pl.Expr | None:
+    return pl.lit(step.size / 1_000_000) if step.size else None
 
 
 def _changes(step: Step, rows: pl.DataFrame, op: int) -> pl.DataFrame:
@@ -134,7 +139,7 @@ def _changes(step: Step, rows: pl.DataFrame, op: int) -> pl.DataFrame:
     return rows.select(
         *(pl.col(key) for key in step.keys),
         *(bounds if step.size else []),
-        *results(step.aggregations),
+        *results(step.aggregations, _seconds(step)),
         pl.lit(op, pl.Int8).alias("__op"),
         pl.col("__revision"),
     )

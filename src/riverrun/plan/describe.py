@@ -144,7 +144,16 @@ def _window_text(step: Aggregate) -> str:
 
 
 def _call(aggregation: Aggregation) -> str:
-    return f"{aggregation.kind}({_plain(aggregation.expression or '')})"
+    fractions = [f"{each:g}" for each in aggregation.fractions]
+    listed = aggregation.type.endswith("[]")
+    arguments = [
+        _plain(aggregation.expression or ""),
+        f"[{', '.join(fractions)}]" if fractions and listed else "".join(fractions),
+        f"k={aggregation.k}" if aggregation.k else "",
+        f"weight={_plain(aggregation.weight)}" if aggregation.weight else "",
+        f"of={list(aggregation.values)}" if aggregation.values else "",
+    ]
+    return f"{aggregation.kind}({', '.join(each for each in arguments if each)})"
 
 
 def _plain(expression: str) -> str:
@@ -271,9 +280,17 @@ def _step_dict(step: Aggregate) -> dict[str, Any]:
         "window": duration_text(window.size) if window.size else None,
         "updatable": duration_text(window.updatable) if window.size else None,
         "emit": window.emit,
-        "aggregates": [vars(each) for each in step.aggregations],
+        "aggregates": [_aggregate_dict(each) for each in step.aggregations],
         "at": str(step.at),
     }
+
+
+def _aggregate_dict(aggregation: Aggregation) -> dict[str, Any]:
+    """What it computes over what, and the options that it has."""
+    found = vars(aggregation)
+    shown = ("name", "kind", "expression", "type")
+    options = ("fractions", "k", "weight", "values")
+    return {each: found[each] for each in (*shown, *(o for o in options if found[o]))}
 
 
 def _output_dict(output: Output, by_default: bool) -> dict[str, Any]:

@@ -71,16 +71,15 @@ def signed_variance(parts: Parts, _: Aggregation) -> pl.Expr:
 
 
 def _variance(all: Moments) -> pl.Expr:
-    return pl.when(all.n > 1).then(all.m2 / (all.n - 1))
+    # what was taken out again leaves rounding errors, also below zero
+    return pl.when(all.n > 1).then(all.m2.clip(lower_bound=0) / (all.n - 1))
 
 
 def _left(parts: Parts) -> Moments:
     """What came without what went."""
     came, went = _moments(parts), _moments(parts, GONE)
     n, s = came.n - went.n, came.s - went.s
-    m2 = came.around(s / n) - went.around(s / n)
-    # what is taken out again leaves rounding errors, also below zero
-    return Moments(n, s, pl.when(n > 1).then(m2.clip(lower_bound=0)).otherwise(0.0))
+    return Moments(n, s, came.around(s / n) - went.around(s / n))
 
 
 def settled(rows: pl.DataFrame, columns: dict[str, str]) -> pl.DataFrame:

@@ -53,7 +53,8 @@ def settled(lists: pl.Series) -> pl.Series:
 def summed(rows: pl.DataFrame) -> pl.DataFrame:
     weights = [name for name in rows.columns if name not in (GROUP, "value")]
     totals = rows.group_by(GROUP, "value").agg(pl.col(weights).sum())
-    return totals.filter(pl.col("n") != 0).sort(GROUP, "value")
+    # rows that came and went may differ in weight, so none is left out before its weight is gone
+    return totals.filter(pl.any_horizontal(pl.col(weights) != 0)).sort(GROUP, "value")
 
 
 def smallest(lists: pl.Expr) -> pl.Expr:
@@ -76,7 +77,7 @@ def every(lists: pl.Series) -> pl.Series:
 
 def top(lists: pl.Series, k: int) -> pl.Series:
     """The k values with the highest count, or weight if they have one; equal ones by value."""
-    rows = items(lists)
+    rows = items(lists).filter(pl.col("n") > 0)
     by = "w" if "w" in rows.columns else "n"
     ranked = rows.sort(GROUP, by, "value", descending=[False, True, False])
     chosen = ranked.select(GROUP, "value", pl.col(by).alias("count"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -26,6 +28,19 @@ AGGREGATES = {
     "first": (rr.first("x"), pl.col("x").drop_nulls().first()),
     "last": (rr.last("x"), pl.col("x").drop_nulls().last()),
     "all": (rr.collect("x"), pl.col("x").drop_nulls()),
+    "spread": (rr.variance("x"), pl.col("x").var()),
+    "deviation": (rr.stddev("user"), pl.col("user").std()),
+    "kinds": (rr.distinct("x"), pl.col("x").drop_nulls().n_unique()),
+    "middle": (rr.median("x"), pl.col("x").median()),
+    "high": (rr.percentile("x", 0.9), pl.col("x").quantile(0.9, "linear")),
+    "quarters": (
+        rr.percentile("x", [0.25, 0.75]),
+        pl.when(pl.col("x").count() > 0).then(
+            pl.concat_list(pl.col("x").quantile(q, "linear") for q in (0.25, 0.75))
+        ),
+    ),
+    "pages": (rr.top("page", k=1), pl.col("page").drop_nulls()),
+    "speed": (rr.rate(), pl.len() / pl.col("size").first()),
 }
 CONDITIONS = {
     None: pl.lit(True),
@@ -68,8 +83,14 @@ class Shape:
             window = rr.tumbling(timedelta(seconds=self.size))
             updatable = timedelta(seconds=self.updatable)
             grouped = grouped.window(window, updatable=updatable, emit=self.emit)
-        grouped.agg(**{name: AGGREGATES[name][0] for name in self.aggregates}).to("out")
+        grouped.agg(**{name: AGGREGATES[name][0] for name in self.computed}).to("out")
         return app
+
+    @property
+    def computed(self) -> tuple[str, ...]:
+        """Without a window there is no rate."""
+        chosen = tuple(name for name in self.aggregates if self.size or name != "speed")
+        return chosen or ("n",)
 
 
 @dataclass(frozen=True)
@@ -149,8 +170,14 @@ def expected(shape, rows):
     if shape.size:
         at = pl.col("at").dt.timestamp("us")
         keys.append((at - at % (shape.size * 1_000_000)).alias("window_start"))
-    results = (AGGREGATES[name][1].alias(name) for name in shape.aggregates)
-    return normal(shape, rows.group_by(keys, maintain_order=True).agg(*results).to_dicts())
+    results = (AGGREGATES[name][1].alias(name) for name in shape.computed)
+    rows = rows.with_columns(size=pl.lit(shape.size))
+    table = rows.group_by(keys, maintain_order=True).agg(*results).to_dicts()
+    for row in table:
+        if "pages" in row:
+            counts = sorted((-count, page) for page, count in Counter(row["pages"]).items())
+            row["pages"] = [{"value": page, "count": -count} for count, page in counts[:1]]
+    return normal(shape, table)
 
 
 def normal(shape, rows):
@@ -166,6 +193,17 @@ def normal(shape, rows):
     return found
 
 
+def alike(found, wanted):
+    """Equal, but for the last digits of numbers: the cut decides those of a variance."""
+    if isinstance(wanted, float) and isinstance(found, float):
+        return math.isclose(found, wanted, rel_tol=1e-9, abs_tol=1e-9)
+    if isinstance(wanted, dict):
+        return found.keys() == wanted.keys() and all(alike(found[k], wanted[k]) for k in wanted)
+    if isinstance(wanted, list):
+        return len(found) == len(wanted) and all(map(alike, found, wanted))
+    return found == wanted
+
+
 def late_ids(driver):
     return [line["value"]["id"] for line in driver.outputs.get("step.late", [])]
 
@@ -178,7 +216,7 @@ def test_the_table_is_that_of_all_rows_but_the_late_ones(shape, batches, mishaps
     assert len(set(late)) == len(late) == driver.status.late
     assert set(late) <= set(rows["id"])
     on_time = rows.filter(~pl.col("id").is_in(late))
-    assert normal(shape, driver.table("out")) == expected(shape, on_time)
+    assert alike(normal(shape, driver.table("out")), expected(shape, on_time))
     assert driver.status.dead == 0
 
 
@@ -186,14 +224,14 @@ def test_the_table_is_that_of_all_rows_but_the_late_ones(shape, batches, mishaps
 @given(shapes, batches, mishaps)
 def test_crashes_restarts_and_replays_change_no_line(shape, batches, mishaps):
     driver, lines = run(shape, batches, mishaps)
-    assert lines == run(shape, batches)[1]
-    assert driver.replay() == lines
+    assert alike(lines, run(shape, batches)[1])
+    assert alike(driver.replay(), lines)
 
 
 @twice
 @given(shapes, batches)
 def test_rows_combined_before_the_exchange_or_not_give_the_same_lines(shape, batches):
-    assert run(shape, batches, ["restart"] * 6)[1] == run(shape, batches)[1]
+    assert alike(run(shape, batches, ["restart"] * 6)[1], run(shape, batches)[1])
 
 
 @twice
@@ -216,7 +254,8 @@ def test_with_lateness_enough_cuts_and_partitions_do_not_matter(shape, events, d
         cut = [(spread[start:end], 0) for start, end in bounds]
         driver, _ = run(shape, cut)
         assert late_ids(driver) == []
-        assert normal(shape, driver.table("out")) == expected(shape, kept(shape, [(events, 0)]))
+        wanted = expected(shape, kept(shape, [(events, 0)]))
+        assert alike(normal(shape, driver.table("out")), wanted)
 
 
 @oracle

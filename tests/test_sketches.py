@@ -196,6 +196,14 @@ def test_another_process_gives_the_same_bytes():
     assert other.stdout.strip() == digest()
 
 
+def test_without_datasketches_the_program_says_so_where_it_is_built(monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasketches", None)
+    with pytest.raises(rr.ProgramError, match="needs the package datasketches") as error:
+        aggregation("n", rr.approx_distinct("x"), parse("x int"), HERE)
+    assert error.value.where == HERE
+    assert "rr.distinct" in error.value.hint
+
+
 def test_sketches_in_a_program_survive_a_restart():
     def driver():
         app = rr.App("shop", pages=2)

@@ -228,7 +228,7 @@ def _refuse_out_of_place(agg: Agg, at: Location, *, signed: bool, windowed: bool
             hint=f"use {EXACT_INSTEAD[agg.kind]}",
         )
     if agg.kind == "approx_distinct":
-        refuse_without_datasketches()
+        refuse_without_datasketches(at)
 
 
 def _refuse_type(agg: Agg, argument: str, at: Location, *, signed: bool) -> None:

@@ -37,19 +37,20 @@ COUNTABLE: dict[str | None, Any] = {
 Shrink = Callable[[Any, Any], tuple[Any, Any]]
 
 
-def _datasketches() -> Any:
+def _datasketches(where: object = None) -> Any:
     try:
         import datasketches  # noqa: PLC0415 - only programs with approx_distinct need it
     except ImportError as error:
         raise ProgramError(
             "approx_distinct needs the package datasketches, which is not installed",
+            where=where,
             hint="install it (it has no build for Python 3.14 yet), or use rr.distinct",
         ) from error
     return datasketches
 
 
-def refuse_without_datasketches() -> None:
-    _datasketches()
+def refuse_without_datasketches(where: object) -> None:
+    _datasketches(where)
 
 
 def hashed_sql(value: str, type: str | None) -> str:

@@ -175,6 +175,38 @@ def test_null_is_a_key_like_any_other():
     assert [row["n"] for row in driver.table("out")] == [2, 2, 2, 2, 2]
 
 
+OF_ANY_TYPE = [
+    ("bigint", [1, -1]),
+    ("hugeint", [1, 2]),
+    ("double", [0.5, 1e300]),
+    ("boolean", [False, True]),
+    ("date", ["1960-01-01", "2026-01-01"]),
+    ("time", ["12:00:00", "12:00:01"]),
+    ("timestamp", ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.000001Z"]),
+    ("decimal(9,2)", [1.25, 1.26]),
+    ("uuid", ["9b2e9c1e-0000-4000-8000-000000000001", "9b2e9c1e-0000-4000-8000-000000000002"]),
+]
+
+
+@pytest.mark.parametrize(("type", "values"), OF_ANY_TYPE)
+def test_values_of_any_type_can_be_counted(type, values):
+    pytest.importorskip("datasketches", reason="has no build for Python 3.14 yet")
+    app = rr.App("shop", pages=2)
+    counted = app.stream("t", schema=f"k int, x {type}").group_by("k")
+    counted.agg(
+        kinds=rr.distinct("x"),
+        top=rr.top("x"),
+        about=rr.approx_distinct("x"),
+        most=rr.approx_top("x"),
+    ).to("out")
+    driver, (one, two) = Driver(app), values
+    for _ in range(2):
+        driver.send("t", *({"k": 1, "x": value} for value in [one, two, two, None]))
+        driver.batch()
+    top = [{"value": two, "count": 4}, {"value": one, "count": 2}]
+    assert driver.table("out") == [{"k": 1, "kinds": 2, "top": top, "about": 2, "most": top}]
+
+
 @pytest.mark.parametrize(
     ("type", "values"),
     [

@@ -2,7 +2,7 @@
 
 Distinct values are counted by DataSketches' HyperLogLog. The others are multisets kept small: the
 frequent values of Misra and Gries, and the cells of a count-min sketch. DataSketches' own for these
-would hash by Python's random seed (frequent items), or take 20 KB for a group of one row
+give other bytes in every process (frequent items), or take 22 KB for a group of one row
 (count-min).
 """
 

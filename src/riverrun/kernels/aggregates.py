@@ -8,6 +8,7 @@ readers, merged in pages and merged with state give one result. The way of a par
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import polars as pl
 
@@ -222,12 +223,17 @@ def prepared(rows: pl.DataFrame, aggregations: tuple[Aggregation, ...]) -> pl.Da
 
 def merged(aggregations: tuple[Aggregation, ...]) -> list[pl.Expr]:
     """Expressions that merge the parts of a group's rows."""
+    return list(_merged(aggregations))
+
+
+@lru_cache(maxsize=256)
+def _merged(aggregations: tuple[Aggregation, ...]) -> tuple[pl.Expr, ...]:
     made = []
     for each in aggregations:
         columns = _kind(each).columns(each.name)
         parts = {suffix: pl.col(column) for suffix, column in columns.items()}
         made += [part.merge(parts).alias(columns[part.suffix]) for part in _kind(each).parts]
-    return made
+    return tuple(made)
 
 
 def settled(rows: pl.DataFrame, aggregations: tuple[Aggregation, ...]) -> pl.DataFrame:

@@ -225,3 +225,29 @@ def test_a_program_that_cannot_be_built_is_one_clear_error(riverrun, tmp_path):
 
 def test_the_help_has_examples(riverrun):
     assert "  riverrun describe app.py --mermaid > topology.mmd\n" in riverrun("describe", "-h").out
+
+
+STATISTICS = """\
+import riverrun as rr
+
+app = rr.App("shop")
+views = app.stream("views", schema="page string, ms bigint")
+views.group_by("page").agg(
+    middle=rr.median("ms"),
+    ends=rr.percentile("ms", [0.05, 0.95]),
+    most=rr.top("ms", k=3, weight="ms * 2"),
+    some=rr.approx_counts("page", of=["/a"]),
+).to("out")
+"""
+
+
+def test_aggregates_are_shown_with_their_options(riverrun, tmp_path):
+    (tmp_path / "app.py").write_text(STATISTICS)
+    text = riverrun("describe", "app.py").out
+    for line in (
+        "middle    percentile(ms, 0.5): DOUBLE",
+        "ends      percentile(ms, [0.05, 0.95]): DOUBLE[]",
+        'most      top(ms, k=3, weight=ms * 2): STRUCT("value" BIGINT, count BIGINT)[]',
+        "some      approx_counts(page, of=['/a']): STRUCT(\"value\" VARCHAR, count BIGINT)[]",
+    ):
+        assert line in text

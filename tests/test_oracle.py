@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -28,6 +30,19 @@ AGGREGATES = {
     "first": (rr.first("x"), pl.col("x").drop_nulls().first()),
     "last": (rr.last("x"), pl.col("x").drop_nulls().last()),
     "all": (rr.collect("x"), pl.col("x").drop_nulls()),
+    "spread": (rr.variance("x"), pl.col("x").var()),
+    "deviation": (rr.stddev("user"), pl.col("user").std()),
+    "kinds": (rr.distinct("x"), pl.col("x").drop_nulls().n_unique()),
+    "middle": (rr.median("x"), pl.col("x").median()),
+    "high": (rr.percentile("x", 0.9), pl.col("x").quantile(0.9, "linear")),
+    "quarters": (
+        rr.percentile("x", [0.25, 0.75]),
+        pl.when(pl.col("x").count() > 0).then(
+            pl.concat_list(pl.col("x").quantile(q, "linear") for q in (0.25, 0.75))
+        ),
+    ),
+    "pages": (rr.top("page", k=1), pl.col("page").drop_nulls()),
+    "speed": (rr.rate(), pl.len() / pl.col("size").first()),
 }
 CONDITIONS = {
     None: pl.lit(True),
@@ -83,8 +98,16 @@ class Shape:
         if self.window.kind != "all":
             updatable = timedelta(seconds=self.updatable)
             grouped = grouped.window(self.window, updatable=updatable, emit=self.emit)
-        grouped.agg(**{name: AGGREGATES[name][0] for name in self.aggregates}).to("out")
+        grouped.agg(**{name: AGGREGATES[name][0] for name in self.computed}).to("out")
         return app
+
+    @property
+    def computed(self) -> tuple[str, ...]:
+        """Without a window there is no rate."""
+        chosen = tuple(
+            name for name in self.aggregates if self.window.kind != "all" or name != "speed"
+        )
+        return chosen or ("n",)
 
 
 @dataclass(frozen=True)
@@ -164,18 +187,30 @@ def kept(shape, batches):
 def expected(shape, rows):
     """The table that Polars computes from the rows."""
     keys = list(shape.keys)
-    results = [AGGREGATES[name][1].alias(name) for name in shape.aggregates]
+    results = [AGGREGATES[name][1].alias(name) for name in shape.computed]
     members = pl.DataFrame(
         list(memberships(shape, rows)),
         schema={"id": pl.Int64, "window": pl.Int64, "event": pl.Int64}, orient="row",
     )  # fmt: skip
     groups = members.join(rows, on="id", maintain_order="left")
-    order = ["at", "topic", "partition", "id"]
-    found = groups.sort(order).group_by(*keys, "window", "event", maintain_order=True).agg(*results)
+    order, group = ["at", "topic", "partition", "id"], [*keys, "window", "event"]
+    size = pl.lit(shape.window.size)
+    if shape.window.kind == "session":
+        size += (pl.col("at").max() - pl.col("at").min()).dt.total_microseconds().over(group)
+    groups = groups.with_columns((size / 1_000_000).alias("size"))
+    found = groups.sort(order).group_by(group, maintain_order=True).agg(*results)
+    table = found.to_dicts()
+    for row in table:
+        if "pages" in row:
+            row["pages"] = most(row["pages"])
     return {
-        (*(row[key] for key in keys), row.pop("window"), row.pop("event")): row
-        for row in found.to_dicts()
+        (*(row[key] for key in keys), row.pop("window"), row.pop("event")): row for row in table
     }
+
+
+def most(pages):
+    counts = sorted((-count, page) for page, count in Counter(pages).items())
+    return [{"value": page, "count": -count} for count, page in counts[:1]]
 
 
 def memberships(shape, rows):
@@ -221,7 +256,7 @@ def normal(shape, rows):
         row.pop("event", None)
         event = row["id"] if shape.window.kind == "sliding" else -1
         place = (*(row[key] for key in shape.keys), start, event)
-        found[place] = {name: row[name] for name in (*shape.keys, *shape.aggregates)}
+        found[place] = {name: row[name] for name in (*shape.keys, *shape.computed)}
     assert len(found) == len(rows)
     return found
 
@@ -229,6 +264,17 @@ def normal(shape, rows):
 def moment(text):
     aware = datetime.fromisoformat(text).astimezone(UTC)
     return round(aware.timestamp() * 1_000_000)
+
+
+def alike(found, wanted):
+    """Equal, but for the last digits of numbers: the cut decides those of a variance."""
+    if isinstance(wanted, float) and isinstance(found, float):
+        return math.isclose(found, wanted, rel_tol=1e-9, abs_tol=1e-9)
+    if isinstance(wanted, dict):
+        return found.keys() == wanted.keys() and all(alike(found[k], wanted[k]) for k in wanted)
+    if isinstance(wanted, list):
+        return len(found) == len(wanted) and all(map(alike, found, wanted))
+    return found == wanted
 
 
 def late_ids(driver):
@@ -245,7 +291,7 @@ def test_the_table_is_that_of_all_rows_but_the_late_ones(window, shape, batches,
     assert len(set(late)) == len(late) == driver.status.late
     assert set(late) <= set(rows["id"])
     on_time = rows.filter(~pl.col("id").is_in(late))
-    assert normal(shape, driver.table("out")) == expected(shape, on_time)
+    assert alike(normal(shape, driver.table("out")), expected(shape, on_time))
     assert driver.status.dead == 0
 
 
@@ -253,14 +299,14 @@ def test_the_table_is_that_of_all_rows_but_the_late_ones(window, shape, batches,
 @given(shapes, batches, mishaps)
 def test_crashes_restarts_and_replays_change_no_line(shape, batches, mishaps):
     driver, lines = run(shape, batches, mishaps)
-    assert lines == run(shape, batches)[1]
-    assert driver.replay() == lines
+    assert alike(lines, run(shape, batches)[1])
+    assert alike(driver.replay(), lines)
 
 
 @twice
 @given(shapes, batches)
 def test_rows_combined_before_the_exchange_or_not_give_the_same_lines(shape, batches):
-    assert run(shape, batches, ["restart"] * 6)[1] == run(shape, batches)[1]
+    assert alike(run(shape, batches, ["restart"] * 6)[1], run(shape, batches)[1])
 
 
 @twice
@@ -283,8 +329,8 @@ def test_with_lateness_enough_cuts_and_partitions_do_not_matter(shape, events, d
         cut = [(spread[start:end], 0) for start, end in bounds]
         driver, _ = run(shape, cut)
         assert late_ids(driver) == []
-        rows = kept(shape, [(events, 0)])
-        assert normal(shape, driver.table("out")) == expected(shape, rows)
+        wanted = expected(shape, kept(shape, [(events, 0)]))
+        assert alike(normal(shape, driver.table("out")), wanted)
 
 
 @every_window

@@ -1,27 +1,42 @@
-"""Windows and aggregates, as a program names them."""
+"""Aggregates, as a program names them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.event_time import Duration, microseconds
 from riverrun.kernels import sql
-from riverrun.kernels.aggregates import KINDS
+from riverrun.kernels.aggregates import EXACT_INSTEAD, SIGNED
+from riverrun.kernels.sketches import COUNTABLE, FREQUENT, refuse_without_datasketches
 from riverrun.program import Aggregation
 from riverrun.schema import Schema
+
+NUMBER = r"\w*INT|DOUBLE|FLOAT|DECIMAL|BOOLEAN"
+NUMERIC = ("sum", "avg", "variance", "stddev", "rate", "percentile", "approx_percentile")
+ORDERED = ("min", "max", "distinct", "top", "approx_distinct", "approx_top")
+WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "BOOLEAN", "UTINYINT", "USMALLINT",
+         "UINTEGER", "UBIGINT", "HUGEINT")  # fmt: skip
+MOST = FREQUENT
+"""As many values are kept for approx_top."""
 
 
 @dataclass(frozen=True)
 class Agg:
     """An aggregate over an SQL expression, before it has a name."""
 
-    kind: Literal["count", "sum", "avg", "min", "max", "first", "last", "collect"]
+    kind: str
     expression: str | None = None
-    period: Duration | None = None
-    """How far back is the window that the result is compared with."""
+    fractions: tuple[float, ...] = ()
+    listed: bool = False
+    """Whether the result is a list of percentiles."""
+    k: int = 0
+    weight: str | None = None
+    values: tuple[str | int | float | bool, ...] = ()
+    period: int = 0
+    """Microseconds to the earlier window that the result is compared with."""
 
 
 def count(expression: str | None = None) -> Agg:
@@ -64,6 +79,68 @@ def collect(expression: str) -> Agg:
     return Agg("collect", expression)
 
 
+def variance(expression: str) -> Agg:
+    """The variance of a sample; null for fewer than two values."""
+    return Agg("variance", expression)
+
+
+def stddev(expression: str) -> Agg:
+    """The standard deviation of a sample; null for fewer than two values."""
+    return Agg("stddev", expression)
+
+
+def distinct(expression: str) -> Agg:
+    """How many different values there are, exactly."""
+    return Agg("distinct", expression)
+
+
+def median(expression: str) -> Agg:
+    """The value in the middle, exactly."""
+    return Agg("percentile", expression, fractions=(0.5,))
+
+
+def percentile(expression: str, fraction: float | Sequence[float]) -> Agg:
+    """An exact percentile, e.g. `percentile("ms", 0.95)`, or a list of them for a list."""
+    return _percentile("percentile", expression, fraction)
+
+
+def top(expression: str, k: int = 10, *, weight: str | None = None) -> Agg:
+    """The k most frequent values, exactly; or those with the highest sum of `weight`."""
+    return Agg("top", expression, k=_k(k), weight=weight)
+
+
+def rate(expression: str | None = None) -> Agg:
+    """Rows, or the sum of the expression, per second of the window."""
+    return Agg("rate", expression)
+
+
+def approx_distinct(expression: str) -> Agg:
+    """About how many different values there are: a standard error of 1.6 %."""
+    return Agg("approx_distinct", expression)
+
+
+def approx_percentile(expression: str, fraction: float | Sequence[float]) -> Agg:
+    """A percentile with a rank error of about 1.33 %, or a list of them for a list."""
+    return _percentile("approx_percentile", expression, fraction)
+
+
+def approx_top(expression: str, k: int = 10) -> Agg:
+    """The k most frequent values; a count is at most rows / 1025 too low."""
+    return Agg("approx_top", expression, k=_k(k))
+
+
+def approx_counts(expression: str, of: Sequence[str | int | float | bool]) -> Agg:
+    """How often each of the values `of` is there; about 0.5 % of the rows too high at most."""
+    if isinstance(of, str) or not of:
+        raise ProgramError(
+            "approx_counts needs the values to count",
+            where=caller(),
+            got=repr(of),
+            hint='e.g. rr.approx_counts("page", of=["/a", "/b"])',
+        )
+    return Agg("approx_counts", expression, values=tuple(of))
+
+
 def compared_to(period: Duration, agg: Agg) -> Agg:
     """The aggregate, and the same of the window a period earlier, the difference and the ratio.
 
@@ -78,16 +155,46 @@ def compared_to(period: Duration, agg: Agg) -> Agg:
             got=repr(agg),
             hint='rr.compared_to("7 days", rr.count())',
         )
-    if microseconds(period, at) <= 0:
+    back = microseconds(period, at)
+    if back <= 0:
         raise ProgramError("a period to compare with is above zero", where=at, got=repr(period))
-    return replace(agg, period=period)
+    return replace(agg, period=back)
 
 
 def is_number(type: str) -> bool:
-    return bool(re.match(r"\w*INT|DOUBLE|FLOAT|DECIMAL", type))
+    return bool(re.match(NUMBER, type)) and type != "BOOLEAN"
 
 
-def aggregation(name: str, agg: Agg, schema: Schema, at: Location) -> Aggregation:
+def _percentile(kind: str, expression: str, fraction: float | Sequence[float]) -> Agg:
+    listed = not isinstance(fraction, int | float)
+    fractions = tuple(fraction) if isinstance(fraction, list | tuple) else (fraction,)
+    numbers = all(isinstance(each, int | float) and 0 <= each <= 1 for each in fractions)
+    if not fractions or not numbers:
+        raise ProgramError(
+            "a percentile is a number from 0 to 1, or a list of them",
+            where=caller(),
+            got=repr(fraction),
+            hint='e.g. rr.percentile("ms", 0.95)',
+        )
+    return Agg(kind, expression, fractions=tuple(map(float, fractions)), listed=listed)
+
+
+def _k(k: int) -> int:
+    if not isinstance(k, int) or not 1 <= k <= MOST:
+        raise ProgramError(f"k is a whole number from 1 to {MOST}", where=caller(), got=repr(k))
+    return k
+
+
+def aggregation(
+    name: str,
+    agg: Agg,
+    schema: Schema,
+    at: Location,
+    *,
+    signed: bool = False,
+    windowed: bool = True,
+) -> Aggregation:
+    """The aggregate over these columns, checked; `signed` is over the rows of a table."""
     if not isinstance(agg, Agg):
         raise ProgramError(
             f"{name!r} is not an aggregate",
@@ -95,21 +202,105 @@ def aggregation(name: str, agg: Agg, schema: Schema, at: Location) -> Aggregatio
             got=repr(agg),
             hint="e.g. rr.count(), rr.sum('x')",
         )
-    period = microseconds(agg.period, at) if agg.period is not None else 0
-    if agg.expression is None:
-        return Aggregation(name, agg.kind, None, KINDS[agg.kind].type("BIGINT"), period)
-    text = schema.expression(agg.expression)
-    argument = sql.type_of(text, schema, at)
-    if agg.kind in ("sum", "avg") and not re.match(
-        r"\w*INT|DOUBLE|FLOAT|DECIMAL|BOOLEAN", argument
-    ):
+    _refuse_out_of_place(agg, at, signed=signed, windowed=windowed)
+    text = None if agg.expression is None else schema.expression(agg.expression)
+    argument = None if text is None else sql.type_of(text, schema, at)
+    if argument is not None:
+        _refuse_type(agg, argument, at, signed=signed)
+    weight = None if agg.weight is None else schema.expression(agg.weight)
+    total = _total_type(agg, argument, weight and sql.type_of(weight, schema, at), at)
+    return Aggregation(
+        name=name,
+        kind=agg.kind,
+        expression=text,
+        type=_result_type(agg, argument or "BIGINT", total),
+        argument=argument,
+        total=total,
+        signed=signed,
+        fractions=agg.fractions,
+        k=agg.k,
+        weight=weight,
+        values=_checked_values(agg, argument, at),
+        compared_to=agg.period,
+    )
+
+
+def _refuse_out_of_place(agg: Agg, at: Location, *, signed: bool, windowed: bool) -> None:
+    if agg.kind == "rate" and not windowed:
         raise ProgramError(
-            f"{agg.kind} needs a number", where=at, got=f"{agg.expression} is {argument}"
-        )
-    if agg.kind in ("min", "max") and re.search(r"\]$|^(STRUCT|MAP|UNION)", argument):
-        raise ProgramError(
-            f"{agg.kind} needs a value that can be ordered",
+            "rate needs a window",
             where=at,
-            got=f"{agg.expression} is {argument}",
+            hint='e.g. .window(rr.tumbling("1 minute")).agg(…)',
         )
-    return Aggregation(name, agg.kind, text, KINDS[agg.kind].type(argument), period)
+    if signed and agg.kind not in SIGNED:
+        raise ProgramError(
+            f"{agg.kind} cannot be taken of a table, whose rows come and go",
+            where=at,
+            hint=f"use {EXACT_INSTEAD[agg.kind]}",
+        )
+    if agg.kind == "approx_distinct":
+        refuse_without_datasketches(at)
+
+
+def _refuse_type(agg: Agg, argument: str, at: Location, *, signed: bool) -> None:
+    got = f"{agg.expression} is {argument}"
+    if agg.kind in NUMERIC and not re.match(NUMBER, argument):
+        raise ProgramError(f"{agg.kind} needs a number", where=at, got=got)
+    if (agg.kind in ORDERED or (signed and agg.kind == "collect")) and re.search(
+        r"\]$|^(STRUCT|MAP|UNION)", argument
+    ):
+        raise ProgramError(f"{agg.kind} needs a value that can be ordered", where=at, got=got)
+    if agg.kind == "approx_counts" and argument not in COUNTABLE:
+        raise ProgramError(
+            "approx_counts needs text, a whole number, a double or a boolean",
+            where=at,
+            got=got,
+            hint="cast it, e.g. to varchar",
+        )
+
+
+def _total_type(agg: Agg, argument: str | None, weight: str | None, at: Location) -> str | None:
+    if agg.kind == "sum" and argument:
+        return _summed_type(argument)
+    if weight is None:
+        return "DOUBLE" if agg.kind in NUMERIC else None
+    if not re.match(NUMBER, weight):
+        raise ProgramError("a weight is a number", where=at, got=f"{agg.weight} is {weight}")
+    return _summed_type(weight)
+
+
+def _summed_type(argument: str) -> str:
+    return "BIGINT" if argument in WHOLE else "DOUBLE"
+
+
+def _result_type(agg: Agg, argument: str, total: str | None) -> str:
+    match agg.kind:
+        case "count" | "distinct" | "approx_distinct":
+            return "BIGINT"
+        case "sum" | "avg" | "variance" | "stddev" | "rate":
+            return total or "DOUBLE"
+        case "percentile" | "approx_percentile":
+            return "DOUBLE[]" if agg.listed else "DOUBLE"
+        case "collect":
+            return f"{argument}[]"
+        case "top" | "approx_top" | "approx_counts":
+            return f'STRUCT("value" {argument}, count {total or "BIGINT"})[]'
+        case _:
+            return argument
+
+
+def _checked_values(
+    agg: Agg, argument: str | None, at: Location
+) -> tuple[str | int | float | bool, ...]:
+    """The values asked for, as the type of the expression has them."""
+    wanted = {"VARCHAR": str, "BOOLEAN": bool, "DOUBLE": float}.get(argument or "", int)
+    made = tuple(float(v) if wanted is float and type(v) is int else v for v in agg.values)
+    for value in made:
+        if type(value) is not wanted:
+            raise ProgramError(
+                f"a value to count is not a {argument}",
+                where=at,
+                got=repr(value),
+                hint=f"{agg.expression} is {argument}",
+            )
+    return made

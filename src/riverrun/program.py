@@ -41,6 +41,16 @@ class Aggregation:
     kind: str
     expression: str | None
     type: str
+    argument: str | None = None
+    """The expression's type."""
+    total: str | None = None
+    """The type that sums have."""
+    signed: bool = False
+    """Over the rows of a table, which come and go."""
+    fractions: tuple[float, ...] = ()
+    k: int = 0
+    weight: str | None = None
+    values: tuple[str | int | float | bool, ...] = ()
     compared_to: int = 0
     """Microseconds to the earlier window that the result is compared with; 0 is none."""
 

@@ -339,7 +339,11 @@ class Grouped:
         at, node = caller(), self.rows.node
         if not aggregates:
             raise ProgramError("agg needs at least one aggregate", where=at)
-        made = tuple(aggregation(n, a, node.schema, at) for n, a in aggregates.items())
+        signed, windowed = isinstance(self.rows, Table), self.kind.kind != "all"
+        made = tuple(
+            aggregation(n, a, node.schema, at, signed=signed, windowed=windowed)
+            for n, a in aggregates.items()
+        )
         window = _for_comparisons(self.kind, made, at)
         columns = self._key_columns() + tuple(c for a in made for c in _result_columns(a))
         _refuse_clash(columns, at)

@@ -66,7 +66,7 @@ def ordered(found: list[Line]) -> list[Line]:
 
 
 def _with_texts(rows: pa.Table) -> pa.Table:
-    """Timestamps, also in lists, as ISO 8601 text. `__at` stays: it is not written."""
+    """Timestamps, also in lists and structs, as ISO 8601 text. `__at` stays: it is not written."""
     for place, field in enumerate(rows.schema):
         if field.name != "__at" and _timed(field.type):
             rows = rows.set_column(place, field.name, _texts(rows[field.name].combine_chunks()))
@@ -74,11 +74,17 @@ def _with_texts(rows: pa.Table) -> pa.Table:
 
 
 def _timed(type: pa.DataType) -> bool:
+    if pa.types.is_struct(type):
+        return any(_timed(field.type) for field in type)
     listed = pa.types.is_list(type) or pa.types.is_large_list(type)
     return _timed(type.value_type) if listed else pa.types.is_timestamp(type)
 
 
 def _texts(times: pa.Array) -> pa.Array:
+    if pa.types.is_struct(times.type):
+        names = [field.name for field in times.type]
+        fields = [each if not _timed(each.type) else _texts(each) for each in times.flatten()]
+        return pa.StructArray.from_arrays(fields, names=names, mask=times.is_null())
     if not pa.types.is_timestamp(times.type):
         texts = _texts(times.values)
         return type(times).from_arrays(times.offsets, texts, mask=times.is_null())

@@ -1,152 +1,257 @@
 """The aggregates: the parts of each, how DuckDB makes them, how they merge, and the result.
 
-A part is one column. Merging is associative, and the rows of a group arrive in canonical order,
-so that parts made in readers, merged in pages and merged with state give one result.
+Merging is associative, and the rows of a group arrive in canonical order, so that parts made in
+readers, merged in pages and merged with state give one result. The way of a part is: `parts_sql`,
+`prepared`, then `merged` and `settled` any number of times, then `results`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import lru_cache
 
 import polars as pl
 
+from riverrun.kernels import moments, multisets, sketches
+from riverrun.kernels.parts import SIGNED_N, SIGNED_S, Kind, N, Part, Parts, S, of_lists
 from riverrun.program import Aggregation
 from riverrun.schema import quoted
 
 ORDER = "{{'at': __at, 'pos': __pos, 'sub': __sub}}"
 PLACED = "{{'at': __at, 'pos': __pos, 'sub': __sub, 'value': {x}}}"
+COUNTED = "{{'value': {x}, 'n': {sign}::BIGINT}}"
+NUMBERED = "{{'value': {x}::DOUBLE, 'n': {sign}::BIGINT}}"
+WEIGHED = "{{'value': {x}, 'n': {sign}::BIGINT, 'w': ({weight} * {sign})::{total}}}"
 
-
-@dataclass(frozen=True)
-class Part:
-    """One column of an accumulator."""
-
-    suffix: str
-    from_rows: str
-    """SQL over the rows of a group; `{x}` is the argument."""
-    merge: Callable[[pl.Expr], pl.Expr]
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What an aggregate is made of."""
-
-    parts: tuple[Part, ...]
-    result: Callable[[dict[str, pl.Expr]], pl.Expr]
-    type: Callable[[str], str]
-    """The result's type from the argument's."""
-
-
-def _sum(column: pl.Expr) -> pl.Expr:
-    return column.sum()
+EXACT_INSTEAD = {
+    "first": "rr.min or rr.max",
+    "last": "rr.min or rr.max",
+    "approx_distinct": "rr.distinct",
+    "approx_percentile": "rr.percentile",
+    "approx_top": "rr.top",
+    "approx_counts": "rr.sum of a condition, or rr.top",
+}
+"""What cannot take rows out again, and what can."""
 
 
 def _by_place(column: pl.Expr) -> list[pl.Expr]:
     return [column.struct.field(name) for name in ("at", "pos", "sub")]
 
 
-def _earliest(column: pl.Expr) -> pl.Expr:
-    present = column.drop_nulls()
+def _earliest(parts: Parts) -> pl.Expr:
+    present = parts["v"].drop_nulls()
     return present.sort_by(_by_place(present)).first()
 
 
-def _latest(column: pl.Expr) -> pl.Expr:
-    present = column.drop_nulls()
+def _latest(parts: Parts) -> pl.Expr:
+    present = parts["v"].drop_nulls()
     return present.sort_by(_by_place(present)).last()
-
-
-def _appended(column: pl.Expr) -> pl.Expr:
-    return column.list.explode(keep_nulls=False, empty_as_null=False).implode()
 
 
 def _in_order(items: pl.Expr) -> pl.Expr:
     return items.list.sort().list.eval(pl.element().struct.field("value"))
 
 
-def _summed_type(argument: str) -> str:
-    whole = argument in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "BOOLEAN", "UTINYINT",
-                         "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT")  # fmt: skip
-    return "BIGINT" if whole else "DOUBLE"
+def _one(from_rows: str, merge: Callable[[pl.Expr], pl.Expr]) -> tuple[Part, ...]:
+    return (Part("v", from_rows, lambda parts: merge(parts["v"])),)
 
 
-N = Part("n", "count({x})", _sum)
+def _list(item: str) -> tuple[Part, ...]:
+    return _one(f"coalesce(list({item}) FILTER ({{given}}), [])", multisets.appended)
+
+
+def _multiset(item: str, result: Callable[[pl.Expr, Aggregation], pl.Expr]) -> Kind:
+    settle = of_lists(multisets.settled)
+    return Kind(_list(item), lambda p, a: result(p["v"], a), settle, settle)
+
+
+def _percentile(values: pl.Expr, each: Aggregation) -> pl.Expr:
+    single = each.type == "DOUBLE"
+    return values.map_batches(
+        lambda lists: multisets.percentile(lists, each.fractions, single=single),
+        return_dtype=pl.Float64 if single else pl.List(pl.Float64),
+    )
+
+
+def _top(values: pl.Expr, each: Aggregation) -> pl.Expr:
+    return values.map_batches(lambda lists: multisets.top(lists, each.k))
+
+
+def _counts(cells: pl.Expr, each: Aggregation) -> pl.Expr:
+    asked = pl.Series(each.values, dtype=sketches.COUNTABLE[each.argument])
+    return cells.map_batches(lambda lists: sketches.counts_of(lists, asked))
+
+
+def _estimate(sketch: pl.Expr, _: Aggregation) -> pl.Expr:
+    return sketch.map_batches(sketches.hll_estimate, return_dtype=pl.Int64)
+
+
+def _number_of(values: pl.Expr, _: Aggregation) -> pl.Expr:
+    return values.list.len().cast(pl.Int64)
+
+
+def _sum(parts: Parts, _: Aggregation) -> pl.Expr:
+    return pl.when(parts["n"] > 0).then(parts["s"])
+
+
+def _avg(parts: Parts, _: Aggregation) -> pl.Expr:
+    return pl.when(parts["n"] > 0).then(parts["s"] / parts["n"])
+
+
+def _rate(parts: Parts, each: Aggregation) -> pl.Expr:
+    return _sum(parts, each) / parts["seconds"]
+
+
+DISTINCT = _multiset(COUNTED, _number_of)
+PERCENTILE = _multiset(NUMBERED, _percentile)
+TOP = _multiset(COUNTED, _top)
+HEAVIEST = _multiset(WEIGHED, _top)
+BOTH = {"distinct": DISTINCT, "percentile": PERCENTILE, "top": TOP, "heaviest": HEAVIEST}
+SPREAD = Kind(moments.MOMENTS, moments.variance)
+SIGNED_SPREAD = Kind(moments.SIGNED_MOMENTS, moments.signed_variance, settle=moments.settled)
 
 KINDS: dict[str, Kind] = {
-    "count": Kind((N,), lambda p: p["n"], lambda _: "BIGINT"),
-    "sum": Kind(
-        (N, Part("s", "coalesce(sum({x}), 0)::{type}", _sum)),
-        lambda p: pl.when(p["n"] > 0).then(p["s"]),
-        _summed_type,
-    ),
-    "avg": Kind(
-        (N, Part("s", "coalesce(sum({x}), 0)::DOUBLE", _sum)),
-        lambda p: pl.when(p["n"] > 0).then(p["s"] / p["n"]),
-        lambda _: "DOUBLE",
-    ),
-    "min": Kind((Part("v", "min({x})", pl.Expr.min),), lambda p: p["v"], lambda t: t),
-    "max": Kind((Part("v", "max({x})", pl.Expr.max),), lambda p: p["v"], lambda t: t),
+    "count": Kind((N,), lambda p, _: p["n"]),
+    "sum": Kind((N, S), _sum),
+    "avg": Kind((N, S), _avg),
+    "min": Kind(_one("min({x})", pl.Expr.min), lambda p, _: p["v"]),
+    "max": Kind(_one("max({x})", pl.Expr.max), lambda p, _: p["v"]),
     "first": Kind(
-        (Part("v", f"arg_min({PLACED}, {ORDER}) FILTER ({{x}} IS NOT NULL)", _earliest),),
-        lambda p: p["v"].struct.field("value"),
-        lambda t: t,
+        (Part("v", f"arg_min({PLACED}, {ORDER}) FILTER ({{given}})", _earliest),),
+        lambda p, _: p["v"].struct.field("value"),
     ),
     "last": Kind(
-        (Part("v", f"arg_max({PLACED}, {ORDER}) FILTER ({{x}} IS NOT NULL)", _latest),),
-        lambda p: p["v"].struct.field("value"),
-        lambda t: t,
+        (Part("v", f"arg_max({PLACED}, {ORDER}) FILTER ({{given}})", _latest),),
+        lambda p, _: p["v"].struct.field("value"),
     ),
-    "collect": Kind(
-        (Part("v", f"coalesce(list({PLACED}) FILTER ({{x}} IS NOT NULL), [])", _appended),),
-        lambda p: _in_order(p["v"]),
-        lambda t: f"{t}[]",
+    "collect": Kind(_list(PLACED), lambda p, _: _in_order(p["v"])),
+    "variance": SPREAD,
+    "stddev": Kind(SPREAD.parts, lambda p, a: SPREAD.result(p, a).sqrt()),
+    "rate": Kind((N, S), _rate),
+    "row_rate": Kind((N,), lambda p, _: p["n"] / p["seconds"]),
+    **BOTH,
+    "approx_distinct": Kind(
+        _one("coalesce(list({hashed}) FILTER ({given}), [])", pl.Expr.implode),
+        lambda p, a: _estimate(p["v"], a),
+        of_lists(sketches.hll_of_values),
+        of_lists(sketches.hll_united),
+    ),
+    "approx_percentile": Kind(
+        _list(NUMBERED),
+        lambda p, a: _percentile(p["v"], a),
+        of_lists(multisets.settled),
+        of_lists(sketches.quantiles_settled),
+    ),
+    "approx_top": Kind(
+        _list(COUNTED),
+        lambda p, a: _top(p["v"], a),
+        of_lists(multisets.settled),
+        of_lists(sketches.frequent_settled),
+    ),
+    "approx_counts": Kind(
+        _list(COUNTED),
+        lambda p, a: _counts(p["v"], a),
+        of_lists(sketches.cells_of_values),
+        of_lists(multisets.settled),
     ),
 }
 
+SIGNED: dict[str, Kind] = {
+    "count": Kind((SIGNED_N,), KINDS["count"].result),
+    "sum": Kind((SIGNED_N, SIGNED_S), _sum),
+    "avg": Kind((SIGNED_N, SIGNED_S), _avg),
+    "min": _multiset(COUNTED, lambda v, _: multisets.smallest(v)),
+    "max": _multiset(COUNTED, lambda v, _: multisets.largest(v)),
+    "collect": _multiset(COUNTED, lambda v, _: v.map_batches(multisets.every)),
+    "variance": SIGNED_SPREAD,
+    "stddev": Kind(
+        SIGNED_SPREAD.parts,
+        lambda p, a: SIGNED_SPREAD.result(p, a).sqrt(),
+        settle=SIGNED_SPREAD.settle,
+    ),
+    "rate": Kind((SIGNED_N, SIGNED_S), _rate),
+    "row_rate": Kind((SIGNED_N,), KINDS["row_rate"].result),
+    **BOTH,
+}
+"""The same over the rows of a table, which come and go."""
+
+
+def _kind(aggregation: Aggregation) -> Kind:
+    name = aggregation.kind
+    if name == "top" and aggregation.weight is not None:
+        name = "heaviest"
+    elif name == "rate" and aggregation.expression is None:
+        name = "row_rate"
+    return (SIGNED if aggregation.signed else KINDS)[name]
+
 
 def parts_sql(aggregations: tuple[Aggregation, ...], *, signed: bool = False) -> list[str]:
-    """SQL that makes the parts of all aggregates from the rows of a group."""
+    """SQL that makes the parts of all aggregates from the rows of a group.
+
+    `signed`: rows are changes of a table, which count as their column `__op` says.
+    """
+    assert all(each.signed == signed for each in aggregations)
     return [
-        f"{_from_rows(each, part)} AS {quoted(_column(each, part))}"
+        f"{_from_rows(each, part)} AS {quoted(_kind(each).columns(each.name)[part.suffix])}"
         for each in aggregations
-        for part in KINDS[each.kind].parts
+        for part in _kind(each).parts
     ]
 
 
 def _from_rows(aggregation: Aggregation, part: Part) -> str:
-    return part.from_rows.format(x=_argument(aggregation), type=aggregation.type)
+    x = "*" if aggregation.expression is None else f"({aggregation.expression})"
+    whole = aggregation.total == "BIGINT"
+    return part.from_rows.format(
+        x=x,
+        given="true" if aggregation.expression is None else f"{x} IS NOT NULL",
+        sign="__op" if aggregation.signed else "1",
+        total=aggregation.total,
+        wide="HUGEINT" if whole else "DOUBLE",
+        weight=f"coalesce(({aggregation.weight})::{'HUGEINT' if whole else 'DOUBLE'}, 0)",
+        hashed=sketches.hashed_sql(x, aggregation.argument),
+    )
 
 
-def _argument(aggregation: Aggregation) -> str:
-    return "*" if aggregation.expression is None else f"({aggregation.expression})"
-
-
-def _column(aggregation: Aggregation, part: Part) -> str:
-    return f"__{aggregation.name}__{part.suffix}"
+def prepared(rows: pl.DataFrame, aggregations: tuple[Aggregation, ...]) -> pl.DataFrame:
+    """Parts as they travel, from those that the SQL made."""
+    for each in aggregations:
+        kind = _kind(each)
+        if kind.prepare:
+            rows = kind.prepare(rows, kind.columns(each.name))
+    return rows
 
 
 def merged(aggregations: tuple[Aggregation, ...]) -> list[pl.Expr]:
     """Expressions that merge the parts of a group's rows."""
-    return [
-        part.merge(pl.col(_column(each, part))).alias(_column(each, part))
-        for each in aggregations
-        for part in KINDS[each.kind].parts
-    ]
+    return list(_merged(aggregations))
 
 
-def prepared(rows: pl.DataFrame, aggregations: tuple[Aggregation, ...]) -> pl.DataFrame:
-    return rows
+@lru_cache(maxsize=256)
+def _merged(aggregations: tuple[Aggregation, ...]) -> tuple[pl.Expr, ...]:
+    made = []
+    for each in aggregations:
+        columns = _kind(each).columns(each.name)
+        parts = {suffix: pl.col(column) for suffix, column in columns.items()}
+        made += [part.merge(parts).alias(columns[part.suffix]) for part in _kind(each).parts]
+    return tuple(made)
 
 
 def settled(rows: pl.DataFrame, aggregations: tuple[Aggregation, ...]) -> pl.DataFrame:
+    """Merged parts in the form that is kept."""
+    for each in aggregations:
+        kind = _kind(each)
+        if kind.settle:
+            rows = kind.settle(rows, kind.columns(each.name))
     return rows
 
 
 def results(aggregations: tuple[Aggregation, ...], seconds: pl.Expr | None = None) -> list[pl.Expr]:
-    """Expressions that turn parts into result columns."""
-    return [
-        KINDS[each.kind]
-        .result({p.suffix: pl.col(_column(each, p)) for p in KINDS[each.kind].parts})
-        .alias(each.name)
-        for each in aggregations
-    ]
+    """Expressions that turn parts into result columns; `seconds` is the length of the window."""
+    made = []
+    for each in aggregations:
+        columns = _kind(each).columns(each.name)
+        parts = {suffix: pl.col(column) for suffix, column in columns.items()}
+        if seconds is not None:
+            parts["seconds"] = seconds
+        made.append(_kind(each).result(parts, each).alias(each.name))
+    return made

@@ -75,4 +75,4 @@ class BloomFilter:
 
 
 def _bit(place: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-    return np.left_shift(1, place & 7).astype(np.uint8)
+    return np.asarray(1 << (place & 7), np.uint8)

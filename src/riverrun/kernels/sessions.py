@@ -52,7 +52,7 @@ def _join(step: Aggregating, sessions: SegmentList, batch: Batch, result: Result
     new, result.late = _split_late(step, old, new, closed)
     if not new.height:
         return
-    numbered = _numbered(step, None if old is None else old.filter(END_OF > closed), new)
+    numbered = _numbered(step, None if old is None else old.filter(closed < END_OF), new)
     joined = _joined(step, numbered)
     emitted = _last_emitted(step, batch.before)
     changed, gone = _changed(step, numbered, joined, emitted, result)
@@ -67,7 +67,7 @@ def _split_late(
     it is not inside one that is open."""
     if new["__start"].min() >= closed:  # type: ignore[operator]
         return without_row(new), None
-    late = END_OF <= closed
+    late = closed >= END_OF
     new = new.with_row_index("__number")
     if old is not None:
         key, number, at = ["__hash", *step.keys], pl.col("__number"), pl.col("__at")
@@ -75,8 +75,8 @@ def _split_late(
             old.select(*key, "__start", "__until"), on=key, nulls_equal=True
         )
         touching = (at < END_OF) & (at + step.window.size > START)
-        inside = pairs.filter((END_OF > closed) & (at >= START) & (at < END_OF))["__number"]
-        touched = pairs.filter((END_OF <= closed) & touching)["__number"]
+        inside = pairs.filter((closed < END_OF) & (at >= START) & (at < END_OF))["__number"]
+        touched = pairs.filter((closed >= END_OF) & touching)["__number"]
         late = (late & ~number.is_in(inside.implode())) | number.is_in(touched.implode())
     new = new.with_columns(late.alias("__late")).drop("__number")
     found = new.filter("__late").drop("__late")
@@ -117,14 +117,14 @@ def _changed(
     taken back; the session that stands in its place has the next revision."""
     columns = [name for name in rows.columns if name not in ("__session", "__old")]
     old = rows.filter("__old")
-    shown_before = old.filter(END_OF <= emitted)
+    shown_before = old.filter(emitted >= END_OF)
     taken_back = shown_before
     if shown_before.height:
         taken_back = shown_before.filter(~_same(step, shown_before, joined))
     again = joined["__session"].is_in(taken_back["__session"].implode())
     unchanged = joined["__session"].is_in(shown_before["__session"].implode()) & ~again
     joined = joined.with_columns(__revision=pl.col("__revision") + again.cast(pl.Int64))
-    shown = joined.filter((END_OF <= emitted) & ~unchanged)
+    shown = joined.filter((emitted >= END_OF) & ~unchanged)
     if taken_back.height:
         result.changes.append(_changes(step, taken_back, -1))
     if shown.height:

@@ -168,7 +168,16 @@ def window_text(window: Window) -> str:
 
 
 def _call(aggregation: Aggregation) -> str:
-    call = f"{aggregation.kind}({_plain(aggregation.expression or '')})"
+    fractions = [f"{each:g}" for each in aggregation.fractions]
+    listed = aggregation.type.endswith("[]")
+    arguments = [
+        _plain(aggregation.expression or ""),
+        f"[{', '.join(fractions)}]" if fractions and listed else "".join(fractions),
+        f"k={aggregation.k}" if aggregation.k else "",
+        f"weight={_plain(aggregation.weight)}" if aggregation.weight else "",
+        f"of={list(aggregation.values)}" if aggregation.values else "",
+    ]
+    call = f"{aggregation.kind}({', '.join(each for each in arguments if each)})"
     period = aggregation.compared_to
     return f"{call} compared to {duration_text(period)} before" if period else call
 
@@ -312,10 +321,12 @@ def _step_dict(step: StepNode) -> dict[str, Any]:
     return {**found, "at": str(step.at)}
 
 
-def _aggregate_dict(each: Aggregation) -> dict[str, Any]:
-    facts = {"name": each.name, "kind": each.kind, "expression": each.expression, "type": each.type}
-    compared = {"compared_to": duration_text(each.compared_to)} if each.compared_to else {}
-    return {**facts, **compared}
+def _aggregate_dict(aggregation: Aggregation) -> dict[str, Any]:
+    """What it computes over what, and the options that it has."""
+    found = vars(aggregation)
+    shown = ("name", "kind", "expression", "type")
+    options = ("fractions", "k", "weight", "values", "compared_to")
+    return {each: found[each] for each in (*shown, *(o for o in options if found[o]))}
 
 
 def _output_dict(output: Output, by_default: bool) -> dict[str, Any]:

@@ -1,0 +1,95 @@
+"""Variance from counts, sums and squared distances from the mean, merged by Chan's formula.
+
+Rows of a table come and go. Those that came and those that went are kept apart in what is made from
+rows: as many of each would leave no mean to speak of. As soon as more came than went, `settled`
+makes one of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import polars as pl
+
+from riverrun.kernels.parts import Part, Parts, total
+from riverrun.program import Aggregation
+
+GONE = "gone_"
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Count, sum, and squared distances from the mean."""
+
+    n: pl.Expr
+    s: pl.Expr
+    m2: pl.Expr
+
+    def around(self, mean: pl.Expr) -> pl.Expr:
+        """The squared distances from another mean."""
+        moved = self.n * (self.s / self.n - mean) ** 2
+        return self.m2 + pl.when(self.n != 0).then(moved).otherwise(0.0)
+
+
+def _moments(parts: Parts, prefix: str = "") -> Moments:
+    return Moments(parts[f"{prefix}n"], parts[f"{prefix}s"], parts[f"{prefix}m2"])
+
+
+def _merged_m2(prefix: str) -> Callable[[Parts], pl.Expr]:
+    def merge(parts: Parts) -> pl.Expr:
+        each = _moments(parts, prefix)
+        return each.around(each.s.sum() / each.n.sum()).sum()
+
+    return merge
+
+
+def _parts(prefix: str = "", condition: str = "") -> tuple[Part, ...]:
+    x, where = "{x}::DOUBLE", f" FILTER ({condition})" if condition else ""
+    return (
+        Part(f"{prefix}n", f"count({{x}}){where}", total(f"{prefix}n")),
+        Part(f"{prefix}s", f"coalesce(sum({x}){where}, 0)", total(f"{prefix}s")),
+        Part(
+            f"{prefix}m2",
+            f"coalesce(var_pop({x}){where} * count({{x}}){where}, 0)",
+            _merged_m2(prefix),
+        ),
+    )
+
+
+MOMENTS = _parts()
+SIGNED_MOMENTS = (*_parts("", "__op > 0"), *_parts(GONE, "__op < 0"))
+
+
+def variance(parts: Parts, _: Aggregation) -> pl.Expr:
+    """That of a sample; null for fewer than two values."""
+    return _variance(_moments(parts))
+
+
+def signed_variance(parts: Parts, _: Aggregation) -> pl.Expr:
+    return _variance(_left(parts))
+
+
+def _variance(all: Moments) -> pl.Expr:
+    # what was taken out again leaves rounding errors, also below zero
+    return pl.when(all.n > 1).then(all.m2.clip(lower_bound=0) / (all.n - 1))
+
+
+def _left(parts: Parts) -> Moments:
+    """What came without what went."""
+    came, went = _moments(parts), _moments(parts, GONE)
+    n, s = came.n - went.n, came.s - went.s
+    return Moments(n, s, came.around(s / n) - went.around(s / n))
+
+
+def settled(rows: pl.DataFrame, columns: dict[str, str]) -> pl.DataFrame:
+    """Takes out what went, where more came."""
+    parts = {suffix: pl.col(name) for suffix, name in columns.items()}
+    left = _left(parts)
+    more = left.n > 0
+    came = {"n": left.n, "s": left.s, "m2": left.m2}
+    went = {f"{GONE}{suffix}": parts[suffix] * 0 for suffix in came}
+    return rows.with_columns(
+        pl.when(more).then(new).otherwise(parts[suffix]).alias(columns[suffix])
+        for suffix, new in (came | went).items()
+    )

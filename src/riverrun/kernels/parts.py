@@ -1,0 +1,57 @@
+"""What an aggregate is made of: parts, which are columns, and what is done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import polars as pl
+
+from riverrun.program import Aggregation
+
+Parts = dict[str, pl.Expr]
+"""The parts of an aggregate by suffix; in results also `seconds`, the length of the window."""
+Change = Callable[[pl.DataFrame, dict[str, str]], pl.DataFrame]
+"""Changes the part columns of a frame, whose names are given by suffix."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One column of an accumulator."""
+
+    suffix: str
+    from_rows: str
+    """SQL over the rows of a group: `{x}` is the argument, `{given}` says that it is not null."""
+    merge: Callable[[Parts], pl.Expr]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """An aggregate: its parts, and the result that they give."""
+
+    parts: tuple[Part, ...]
+    result: Callable[[Parts, Aggregation], pl.Expr]
+    prepare: Change | None = None
+    """Done once, after the SQL."""
+    settle: Change | None = None
+    """Done after each merge."""
+
+    def columns(self, name: str) -> dict[str, str]:
+        """The columns of the parts of an aggregate with this name."""
+        return {part.suffix: f"__{name}__{part.suffix}" for part in self.parts}
+
+
+def total(suffix: str) -> Callable[[Parts], pl.Expr]:
+    """Merges by summing."""
+    return lambda parts: parts[suffix].sum()
+
+
+def of_lists(change: Callable[[pl.Series], pl.Series]) -> Change:
+    """A change of the only part, `v`, as a whole column."""
+    return lambda rows, columns: rows.with_columns(change(rows[columns["v"]]))
+
+
+N = Part("n", "count({x})", total("n"))
+SIGNED_N = Part("n", "coalesce(sum(__op) FILTER ({given}), 0)::BIGINT", total("n"))
+S = Part("s", "coalesce(sum({x}), 0)::{total}", total("s"))
+SIGNED_S = Part("s", "coalesce(sum({x}::{wide} * __op), 0)::{total}", total("s"))

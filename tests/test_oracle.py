@@ -239,8 +239,8 @@ def memberships(shape, rows):
             yield from ((one, 0, -1) for one in ids)
         else:
             for one in ids:
-                start = times[one] // second * second - window.size
-                for start in range(start, times[one] + 1, second):
+                earliest = times[one] // second * second - window.size
+                for start in range(earliest, times[one] + 1, second):
                     aligned = (start - window.offset) % window.hop == 0
                     if aligned and start <= times[one] < start + window.size:
                         yield one, start, -1
@@ -350,4 +350,5 @@ def test_every_change_takes_back_the_row_before_it(window, shape, batches):
         else:
             assert before in (None, (None, line["revision"] - 1))
             standing[key] = (line["value"], line["revision"])
-    assert all(value is not None for value, _ in standing.values())
+    if window.kind != "session":  # the start of a session may move, its row is another one then
+        assert all(value is not None for value, _ in standing.values())

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from riverrun.app import App, screen, topic
     from riverrun.errors import ProgramError, RiverrunError
     from riverrun.stream import Grouped, Stream, Table
+    from riverrun.times import append_time, device_time, processing_time
 
 __all__ = [
     "App",
@@ -16,13 +17,16 @@ __all__ = [
     "RiverrunError",
     "Stream",
     "Table",
+    "append_time",
     "avg",
     "collect",
     "count",
+    "device_time",
     "first",
     "last",
     "max",
     "min",
+    "processing_time",
     "screen",
     "sum",
     "topic",
@@ -44,6 +48,7 @@ _HOMES = {
     "riverrun.app": ("App", "screen", "topic"),
     "riverrun.errors": ("ProgramError", "RiverrunError"),
     "riverrun.stream": ("Grouped", "Stream", "Table"),
+    "riverrun.times": ("append_time", "device_time", "processing_time"),
 }
 
 

@@ -7,11 +7,15 @@ from typing import Literal
 
 from riverrun.event_time import END, Pace
 from riverrun.schema import Schema
+from riverrun.times import EventTime
 
 Emit = Literal["changes", "ready", "final"]
 
 CLOCK = "/*clock*/"
 """Stands in a query where the clock that may make rows late is filled in."""
+
+ROWS = "__rows"
+"""The column of a step's input that counts the rows behind a part; it does not travel."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +71,20 @@ class SourceSpec:
     topic: str
     index: int
     schema: Schema
-    time: str
+    time: EventTime
     key: str | None
     pace: Pace
     start: str
     on_loss: Literal["stop", "skip"]
     metadata: frozenset[str]
+    producer: str | None = None
+    """The column that names who made a record."""
+    punctuation: str | None = None
+    """The condition of records that are no rows, but tell the time."""
+    max_ahead: int | None = None
+    """How far a record may be ahead of the wall clock and of its own timestamp."""
+    at: str = ""
+    """The user's line."""
 
     @property
     def edge(self) -> str:
@@ -91,6 +103,8 @@ class Step:
     aggregations: tuple[Aggregation, ...]
     paces: dict[str, Pace]
     late_schema: Schema
+    late_alert: float | None = None
+    """The share of late rows beyond which there is an alert."""
 
     @property
     def input(self) -> str:
@@ -152,6 +166,14 @@ class Program:
     steps: tuple[Step, ...]
     outputs: tuple[OutputSpec, ...]
     spark_steps: tuple[SparkSpec, ...] = field(default=())
+
+    @property
+    def paces(self) -> dict[str, Pace]:
+        return {source.topic: source.pace for source in self.sources}
+
+    @property
+    def late_alerts(self) -> dict[str, float]:
+        return {step.name: step.late_alert for step in self.steps if step.late_alert is not None}
 
     def source(self, topic: str) -> SourceSpec:
         return next(source for source in self.sources if source.topic == topic)

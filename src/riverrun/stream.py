@@ -228,12 +228,18 @@ class Grouped:
     at: Location
 
     def window(
-        self, window: Tumbling, *, updatable: Duration = "0 seconds", emit: Emit = "ready"
+        self,
+        window: Tumbling,
+        *,
+        updatable: Duration = "0 seconds",
+        emit: Emit = "ready",
+        late_alert: float | None = None,
     ) -> Grouped:
         """Aggregate per window of event time.
 
         emit="ready": once when the window is ready, then a correction for each straggler that
         comes within `updatable`; "changes": at every batch; "final": once, when it closes.
+        `late_alert=0.01` gives an alert when more than that share of rows is late.
         """
         at = caller()
         if not isinstance(window, Tumbling):
@@ -245,7 +251,12 @@ class Grouped:
             )
         if emit not in ("changes", "ready", "final"):
             raise ProgramError("emit is one of changes, ready, final", where=at, got=repr(emit))
-        return replace(self, kind=Window(window.size, microseconds(updatable, at), emit))
+        if late_alert is not None and not 0 <= late_alert < 1:
+            raise ProgramError(
+                "late_alert is a share from 0 to below 1", where=at, got=repr(late_alert)
+            )
+        kind = Window(window.size, microseconds(updatable, at), emit, late_alert)
+        return replace(self, kind=kind)
 
     def agg(self, **aggregates: Agg) -> Table:
         """Compute aggregates: `agg(views=rr.count(), time=rr.avg("ms"))`."""

@@ -54,17 +54,23 @@ class PageKernel:
         times = PartitionTimes({name: (high, at) for name, (high, at) in head.times.items()})
         times.note(punctuation)
         out: list[Chunk] = []
-        late = 0
+        late: dict[str, int] = {}
+        watermarks: dict[str, Any] = {}
         for step in self.program.steps:
             before = head.clocks.get(step.name, BEGINNING)
-            after = clock(times, punctuation, step.paces, before)
+            said = clock(times, punctuation, step.paces, before)
+            after, watermarks[step.name] = said.time, {"held_by": said.held_by, "idle": said.idle}
             made = self._step(page, step, head, store, (by_edge.pop(step.input, []), before, after))
-            late += sum(count for _, count in made)
+            late[step.name] = sum(count for _, count in made)
             out += [chunk for chunk, _ in made]
             head.clocks[step.name] = after
+        times.forget(punctuation, self.program.paces)
         head.times = times.seen
         out += [chunk for rest in by_edge.values() for chunk in rest]
-        out.append(status_chunk(page, clocks=head.clocks, open=self._waiting(head), late=late))
+        facts = {"clocks": head.clocks, "open": self._waiting(head), "late": late}
+        if page == 0:  # they are the same on all pages
+            facts |= {"watermarks": watermarks, "tick": punctuation.tick}
+        out.append(status_chunk(page, **facts))
         encoded = json.dumps(asdict(head)).encode()
         return (None if encoded == head_bytes else encoded), out
 

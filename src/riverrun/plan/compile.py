@@ -28,6 +28,7 @@ from riverrun.plan.nodes import (
 )
 from riverrun.program import (
     CLOCK,
+    ROWS,
     Branch,
     OutputSpec,
     Program,
@@ -183,7 +184,7 @@ def dead_output(app: str) -> OutputSpec:
 
 
 def _source_spec(index: int, node: Source, branches: list[Branch]) -> SourceSpec:
-    text = " ".join([node.time, *(branch.query or "" for branch in branches)])
+    text = " ".join([*node.reads, *(branch.query or "" for branch in branches)])
     used = frozenset(name for name, _ in METADATA if re.search(rf"\b{name}\b", text))
     return SourceSpec(
         topic=node.topic,
@@ -195,6 +196,10 @@ def _source_spec(index: int, node: Source, branches: list[Branch]) -> SourceSpec
         start=node.start,
         on_loss=node.on_loss,
         metadata=used,
+        producer=node.producer,
+        punctuation=node.punctuation,
+        max_ahead=node.max_ahead,
+        at=str(node.at),
     )
 
 
@@ -208,6 +213,7 @@ def _step_spec(step: Aggregate) -> Step:
         aggregations=step.aggregations,
         paces=_paces(step.input),
         late_schema=step.input.schema.visible,
+        late_alert=step.window.late_alert,
     )
 
 
@@ -267,7 +273,7 @@ def _combined(step: Aggregate, source: str) -> str:
     chosen = ", ".join([_list(step.keys), *parts_sql(step.aggregations)])
     rows = f"(SELECT *, {_window_start(step)} AS __window FROM {source})"
     return (
-        f"SELECT __window, {chosen}, 0::BIGINT AS __revision "
+        f"SELECT __window, {chosen}, 0::BIGINT AS __revision, count(*) AS {ROWS} "
         f"FROM {rows} GROUP BY __window, {_list(step.keys)}"
     )
 
@@ -279,7 +285,7 @@ def _single_if_late(step: Aggregate, source: str) -> str:
     columns = (*step.input.schema.visible.names, *FACT_COLUMNS)
     row = ", ".join(f"{quoted(name)} := {quoted(name)}" for name in columns)
     return (
-        f"SELECT __window, {chosen}, 0::BIGINT AS __revision, "
+        f"SELECT __window, {chosen}, 0::BIGINT AS __revision, count(*) AS {ROWS}, "
         f"any_value(struct_pack({row})) FILTER (__may_be_late) AS __row "
         f"FROM (SELECT *, {late} AS __may_be_late "
         f"FROM (SELECT *, {_window_start(step)} AS __window FROM {source})) "

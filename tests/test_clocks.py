@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from datetime import datetime, timedelta
 
-from timed import NOON, counted
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from timed import NOON, PlainClock, counted
+
+NOON_TIME = datetime.fromisoformat(NOON)
 
 # producers
 
@@ -128,6 +134,45 @@ def test_the_key_of_a_record_or_a_number_can_name_its_producer():
     numbered = counted("at timestamp, device bigint", producer="device")
     numbered.run(t="at | device\n 12:00 | 7")
     assert numbered.status.watermarks["devices"]["held_by"] == "t:7"
+
+
+devices = st.tuples(st.sampled_from("abc"), st.integers(0, 1500), st.integers(0, 2))
+batches = st.lists(
+    st.tuples(
+        st.sampled_from([0, 1, 9, 30]),
+        st.lists(devices, max_size=5),
+        st.sampled_from(["", "", "crash", "restart"]),
+    ),
+    max_size=8,
+)
+"""Seconds that pass, then events: device, seconds after noon, partition; then a mishap."""
+
+
+@settings(deadline=None, max_examples=60)
+@given(batches)
+def test_random_producers_are_late_when_plain_python_says_so(batches):
+    driver = counted(producer="device", lateness="5 seconds", idle="10 seconds", pages=3)
+    plain, lines, late = PlainClock(lateness=5, idle=10), [], []
+    for passed, events, mishap in batches:
+        driver.tick += passed * 1_000_000
+        for device, after, partition in events:
+            at = (NOON_TIME + timedelta(seconds=after)).isoformat()
+            driver.send("t", {"device": device, "at": at}, partition=partition)
+            late += [(device, after)] if after // 300 * 300 + 300 <= plain.now else []
+        if mishap:
+            getattr(driver, mishap)()
+        lines += driver.batch()
+        highs = {d: max(a for e, a, _ in events if e == d) for d, _, _ in events}
+        plain.batch(driver.tick // 1_000_000, highs)
+    lines += driver.end()
+    found = [line["value"] for line in driver.outputs["devices.late"]]
+    assert sorted((row["device"], seconds(row["at"])) for row in found) == sorted(late)
+    assert driver.status.rows.get("devices", 0) == sum(len(events) for _, events, _ in batches)
+    assert driver.replay() == lines
+
+
+def seconds(text):
+    return (datetime.fromisoformat(text) - NOON_TIME).total_seconds()
 
 
 # punctuation

@@ -23,6 +23,7 @@ from riverrun.event_time import (
     time_text,
     topic_of,
 )
+from timed import PlainClock
 
 S = 1_000_000
 
@@ -243,23 +244,11 @@ batches = st.lists(
 
 
 @given(batches)
-def test_random_producers_give_the_clock_of_a_memory_that_forgets_nothing(batches):
-    watch, tick, now = Watch("producer"), 0, BEGINNING
-    last, best = {}, {}
+def test_random_producers_give_the_clock_of_plain_python(batches):
+    watch, plain, tick = Watch("producer"), PlainClock(lateness=5, idle=10), 0
     for passed, highs, behind in batches:
         tick += passed
-        for name, high in highs.items():
-            stays = name in last and last[name][2]
-            last[name] = (max(high, last[name][0]) if stays else high, tick, True)
-        active = {n: v for n, v in last.items() if v[2] and (behind or tick - v[1] < 10)}
-        gone = [n for n, v in last.items() if v[2] and n not in active]
-        best |= {n: max(best.get(n, BEGINNING), last[n][0] - last[n][1]) for n in gone}
-        if active:
-            now = max(now, min(high - 5 for high, _, _ in active.values()))
-        elif best:
-            now = max(now, max(best.values()) + tick - 5)
-        for name in gone:
-            last[name] = (*last[name][:2], False)
-        said = watch.batch(tick, behind=[0] * behind, **{f"p{n}": h for n, h in highs.items()})
-        assert said == now
-        assert set(watch.times.seen) <= {f"t:{n}" for n in active} | {"t"}
+        named = {f"p{name}": high for name, high in highs.items()}
+        found = watch.batch(tick, behind=[0] * behind, **named)
+        assert found == plain.batch(tick, highs, behind=behind)
+        assert set(watch.times.seen) <= {f"t:{name}" for name in plain.active} | {"t"}

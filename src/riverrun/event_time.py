@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from riverrun.errors import ProgramError
@@ -144,9 +145,11 @@ class Punctuation:
 
         Which partition a producer's next record will be in is not known: none may be behind.
         """
-        behind = self.behind if pace.by == "partition" else map(topic_of, self.behind)
-        place = name if pace.by == "partition" else topic_of(name)
-        return self.tick - at >= pace.idle and place not in behind
+        if self.tick - at < pace.idle:
+            return False
+        if pace.by == "partition":
+            return name not in self.behind
+        return topic_of(name) not in map(topic_of, self.behind)
 
 
 @dataclass
@@ -231,6 +234,7 @@ def _kind(name: str) -> By:
     return "partition" if name[len(topic_of(name)) :].startswith("/") else "producer"
 
 
+@lru_cache(1 << 16)
 def topic_of(name: str) -> str:
     return _TOPIC.split(name, maxsplit=1)[0]
 

@@ -92,8 +92,9 @@ def describe(client: Mapping[str, str], name: str) -> Topic:
 
 def setting(client: Mapping[str, str], topic: str, name: str) -> str:
     """The value of a topic's setting, the broker's default if it has none of its own."""
+    admin = connect(client)  # answers come only as long as it is there
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    answer = connect(client).describe_configs([resource], request_timeout=_seconds())[resource]
+    answer = admin.describe_configs([resource], request_timeout=_seconds())[resource]
     return str(_result(answer, topic)[name].value)
 
 

@@ -18,7 +18,7 @@ from riverrun.connectors.lines import Record
 from riverrun.delivery.alerts import LateShares
 from riverrun.delivery.encode import Line, lines, ordered
 from riverrun.delivery.outbox import Outbox, Status
-from riverrun.errors import InputError, ProgramError
+from riverrun.errors import InputError, ProgramError, caller
 from riverrun.event_time import (
     Duration,
     Now,
@@ -91,7 +91,7 @@ class Driver:
             )
         self.topics = MemoryTopics()
         self.wall = now is not None
-        self.started_at = milliseconds_of(now) * 1000 if now else 0
+        self.started_at = milliseconds_of(now, caller()) * 1000 if now else 0
         self._start_over()
 
     def _start_over(self) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import riverrun as rr
 from timed import NOON, PlainClock, counted
 
 NOON_TIME = datetime.fromisoformat(NOON)
@@ -358,6 +359,17 @@ def test_a_time_without_end_is_a_dead_letter(time):
     driver.send("t", {"at": time, "device": "a"})
     [letter] = driver.batch()
     assert letter["value"]["cause"] == f"its time is {time}"
+
+
+@pytest.mark.parametrize("options", [{}, {"time": "_timestamp"}, {"time": rr.append_time()}])
+def test_a_records_timestamp_beyond_all_times_does_not_stop_the_job(options):
+    driver = counted(**options)
+    driver.send("t", {"at": NOON, "device": "a"}, {"device": "b"}, timestamp=2**63 - 1)
+    driver.send("t", {"at": NOON, "device": "a"}, timestamp=1_767_268_800_000)
+    causes = [line["value"]["cause"] for line in driver.batch().of("dead")]
+    out_of_range = "no time: the record's timestamp is out of range"
+    assert causes == ([out_of_range] * 2 if options else ["no time: at is missing"])
+    assert [line["value"]["n"] for line in driver.end()] == [1 if options else 2]
 
 
 def test_a_number_beyond_all_times_is_a_dead_letter():

@@ -251,7 +251,8 @@ class Grouped:
             )
         if emit not in ("changes", "ready", "final"):
             raise ProgramError("emit is one of changes, ready, final", where=at, got=repr(emit))
-        if late_alert is not None and not 0 <= late_alert < 1:
+        share = late_alert if isinstance(late_alert, int | float) else -1
+        if late_alert is not None and not 0 <= share < 1:
             raise ProgramError(
                 "late_alert is a share from 0 to below 1", where=at, got=repr(late_alert)
             )

@@ -15,7 +15,10 @@ TICK = "/*tick*/"
 LATEST = "/*latest*/"
 """Stand in the query for the batch's tick, and for the latest time that is not too far ahead."""
 
-RECORDED = "make_timestamp(__timestamp * 1000)"
+RECORDED = "TRY(make_timestamp(__timestamp * 1000))"
+
+LAST = 9_000_000_000_000_000
+"""Milliseconds; a record's timestamp beyond it is no time, though Kafka takes it."""
 
 
 def at_tick(query: str, source: SourceSpec, now: Now) -> str:
@@ -89,7 +92,7 @@ def _ahead(source: SourceSpec, moment: str) -> list[str]:
         return []
     most = f" is more than {duration_text(source.max_ahead)} ahead of "
     latest = f"make_timestamp({LATEST})"
-    recorded = f"make_timestamp(__timestamp * 1000 + {source.max_ahead})"
+    recorded = f"epoch_ms({moment}) - {source.max_ahead // 1000} > __timestamp"
 
     def cause(clock: str, time: str) -> str:
         return f"'its time ' || {_iso(moment)} || {literal(most + clock + ', ')} || {_iso(time)}"
@@ -99,7 +102,7 @@ def _ahead(source: SourceSpec, moment: str) -> list[str]:
     return [
         f"CASE WHEN NOT isfinite({moment}) THEN 'its time is ' || {moment}::VARCHAR "
         f"WHEN {moment} > {latest} THEN {wall} "
-        f"WHEN __timestamp > 0 AND {moment} > {recorded} THEN {own} END AS __ahead"
+        f"WHEN __timestamp > 0 AND {recorded} THEN {own} END AS __ahead"
     ]
 
 
@@ -130,7 +133,7 @@ def _metadata(name: str, source: SourceSpec) -> str:
     return {
         "_key": "decode(__key)",
         "_headers": "__headers",
-        "_timestamp": "make_timestamp(__timestamp * 1000)",
+        "_timestamp": RECORDED,
         "_topic": literal(source.topic),
         "_partition": "__partition",
         "_offset": "__offset",
@@ -163,6 +166,8 @@ def _absent(source: SourceSpec) -> dict[str, str]:
         for name in source.time.columns
         if name not in known
     }
+    if "_timestamp" in source.time.columns:
+        found[f"__timestamp > {LAST}"] = "no time: the record's timestamp is out of range"
     if isinstance(source.time, DeviceTime):
         if source.time.received == "_timestamp":
             found["__timestamp <= 0"] = "no time: the record has no timestamp"

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from riverrun.errors import InputError
 from riverrun.event_time import END, Now, partition_name, producer_name
 from riverrun.kernels.chunks import Chunk, by_page, pack, with_hash
-from riverrun.kernels.decode import at_tick, decoder
+from riverrun.kernels.decode import LAST, at_tick, decoder
 from riverrun.kernels.sql import Evaluator
 from riverrun.program import DEAD, ROWS, Branch, Program, SourceSpec
 from riverrun.schema import first_line
@@ -221,17 +221,18 @@ _LETTER = pa.schema(
 
 def _letter(lot: Lot, record: dict[str, Any], step: str, cause: str) -> dict[str, Any]:
     key = record["__key"]
+    at = min(record["__timestamp"], LAST) * 1000
     garbled = lot.garbled.get((record["__partition"], record["__offset"]))
     return {
         "topic": lot.topic,
         "partition": record["__partition"],
         "offset": record["__offset"],
-        "timestamp": record["__timestamp"] * 1000,
+        "timestamp": at,
         "step": step,
         "cause": cause,
         "key": key.decode(errors="replace") if isinstance(key, bytes) else None,
         "value": record["__value"],
         "value_base64": base64.b64encode(garbled).decode() if garbled else None,
-        "__at": record["__timestamp"] * 1000,
+        "__at": at,
         "__sub": 0,
     }

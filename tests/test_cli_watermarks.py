@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import riverrun as rr
 from riverrun.cli.live import LiveView
@@ -143,3 +145,14 @@ def test_processing_time_holds_itself_back():
     found = counted("device string", now=NOON, time=rr.processing_time())
     found.run(t="device\n a")
     assert found.status.watermarks["devices"] == {"held_by": "processing time", "idle": []}
+
+
+def test_on_a_terminal_the_picture_has_clocks_and_alerts(tmp_path):
+    view, out = LiveView("iot"), StringIO()
+    view.console = Console(file=out, force_terminal=True, width=200, color_system=None)
+    with view:
+        view.show(note(driver(), tmp_path, "iot"))
+    assert (
+        "  devices: clock at 2026-01-01T11:50:00Z, 10 min behind the wall clock" in out.getvalue()
+    )
+    assert "  devices: 33.3% of the rows are late, more than 10.0%" in out.getvalue()

@@ -173,7 +173,7 @@ class PartitionTimes:
             pace = paces.get(topic)
             if pace is None or name == topic:
                 continue
-            if _kind(name) != pace.by:  # the program was changed
+            if _kind(name, topic) != pace.by:  # the program was changed
                 del self.seen[name]
             elif pace.by == "producer" and punctuation.idle(name, at, pace):
                 del self.seen[name]
@@ -199,7 +199,7 @@ def clock(
     """
     if punctuation.ended:
         return Clock(END)
-    ours = [(name, *seen, paces[topic_of(name)]) for name, seen in _ours(times, paces)]
+    ours = list(_ours(times, paces))
     idle = {name for name, _, at, pace in ours if name in paces or punctuation.idle(name, at, pace)}
     shown = tuple(sorted(idle - set(paces)))
     busy = [(high - pace.lateness, name) for name, high, _, pace in ours if name not in idle]
@@ -212,13 +212,12 @@ def clock(
     return Clock(max([before, *running_on]), None, shown)
 
 
-def _ours(
-    times: PartitionTimes, paces: Mapping[str, Pace]
-) -> Iterable[tuple[str, tuple[int, int]]]:
-    for name, seen in times.seen.items():
-        pace = paces.get(topic_of(name))
-        if pace is not None and (name in paces or _kind(name) == pace.by):
-            yield name, seen
+def _ours(times: PartitionTimes, paces: Mapping[str, Pace]) -> Iterable[tuple[str, int, int, Pace]]:
+    for name, (high, at) in times.seen.items():
+        topic = topic_of(name)
+        pace = paces.get(topic)
+        if pace is not None and (name == topic or _kind(name, topic) == pace.by):
+            yield name, high, at, pace
 
 
 def partition_name(topic: str, partition: int) -> str:
@@ -230,8 +229,8 @@ def producer_name(topic: str, producer: str) -> str:
     return f"{topic}:{producer}"
 
 
-def _kind(name: str) -> By:
-    return "partition" if name[len(topic_of(name)) :].startswith("/") else "producer"
+def _kind(name: str, topic: str) -> By:
+    return "partition" if name[len(topic)] == "/" else "producer"
 
 
 @lru_cache(1 << 16)

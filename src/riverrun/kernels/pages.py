@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -29,7 +29,7 @@ class Head:
 
 
 def encode_punctuation(punctuation: Punctuation) -> bytes:
-    return json.dumps(asdict(punctuation)).encode()
+    return json.dumps(vars(punctuation)).encode()
 
 
 def status_chunk(page: int, **facts: Any) -> Chunk:
@@ -71,7 +71,7 @@ class PageKernel:
         if page == 0:  # they are the same on all pages
             facts |= {"watermarks": watermarks, "tick": punctuation.tick}
         out.append(status_chunk(page, **facts))
-        encoded = json.dumps(asdict(head)).encode()
+        encoded = json.dumps(vars(head)).encode()
         return (None if encoded == head_bytes else encoded), out
 
     def _waiting(self, head: Head) -> bool:

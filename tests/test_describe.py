@@ -208,6 +208,35 @@ def test_a_program_with_a_spark_step_is_described_without_spark(riverrun, tmp_pa
     assert "            with_columns n = 1  # app.py:8\n" in described
 
 
+def test_what_a_source_says_of_time_is_described_where_it_is_unusual(riverrun, tmp_path):
+    (tmp_path / "app.py").write_text(
+        dedent("""\
+            import riverrun as rr
+
+            app = rr.App("shop")
+            time = rr.device_time(occurred="at", sent="sent", max_offset="6 hours")
+            web = app.stream("web", schema="device string, at timestamp, sent timestamp",
+                             time=time, producer="device", punctuation="device = '-'",
+                             max_ahead=None)
+            table = web.group_by("device").window(rr.tumbling("1 minute"), late_alert=0.01)
+            table.agg(n=rr.count()).to("out")
+        """)
+    )
+    described = riverrun("describe", "app.py").out
+    assert (
+        "  time      at + (_timestamp - sent), at most 6 hours off\n"
+        "  lateness  0 seconds, idle 10 seconds\n"
+        "  producer  device\n"
+        "  punctuation device = '-'\n"
+        "  max_ahead none\n"
+    ) in described
+    assert "  window    1 minute, updatable 0 seconds, late_alert 0.01\n" in described
+    assert "clock_suspect BOOLEAN" in described
+    found = json.loads(riverrun("describe", "app.py", "--json").out)["sources"][0]
+    unusual = {name: found[name] for name in ("producer", "punctuation", "max_ahead")}
+    assert unusual == {"producer": "device", "punctuation": "device = '-'", "max_ahead": None}
+
+
 def test_two_forms_at_once_are_one_clear_error(describe):
     outcome = describe("--mermaid", "--json")
     assert (outcome.code, outcome.out) == (2, "")

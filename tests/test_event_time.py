@@ -5,17 +5,25 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from riverrun.event_time import (
     BEGINNING,
     END,
+    Clock,
     Pace,
     PartitionTimes,
     Punctuation,
     clock,
     duration_text,
     microseconds,
+    partition_name,
+    producer_name,
+    time_text,
+    topic_of,
 )
+from timed import PlainClock
 
 S = 1_000_000
 
@@ -51,22 +59,30 @@ def test_a_duration_is_written_in_whole_units(text):
 class Watch:
     """A clock over topic `t` with lateness 5 s and idle 10 s, moved batch by batch."""
 
-    def __init__(self):
-        self.times, self.now = PartitionTimes(), BEGINNING
-        self.paces = {"t": Pace(5 * S, 10 * S)}
+    def __init__(self, by="partition"):
+        self.times, self.now = PartitionTimes(), Clock(BEGINNING)
+        self.named = partition_name if by == "partition" else producer_name
+        self.paces = {"t": Pace(5 * S, 10 * S, by)}
 
     def batch(self, tick, behind=(), ended=False, **highs):
-        """`p0=3` is event time 3 s in partition 0. Returns the clock in seconds."""
-        seen = {f"t/{name[1:]}": high * S for name, high in highs.items()}
+        """`p0=3` is event time 3 s of partition (or producer) 0. Returns the clock in seconds."""
+        seen = {self.named("t", name[1:]): high * S for name, high in highs.items()}
         said = Punctuation(tick * S, ended, seen, [f"t/{n}" for n in behind])
         self.times.note(said)
-        self.now = clock(self.times, said, self.paces, self.now)
-        return self.now if self.now in (BEGINNING, END) else self.now / S
+        self.now = clock(self.times, said, self.paces, self.now.time)
+        self.times.forget(said, self.paces)
+        time = self.now.time
+        return time if time in (BEGINNING, END) else time / S
 
 
 @pytest.fixture
 def watch():
     return Watch()
+
+
+@pytest.fixture
+def producers():
+    return Watch("producer")
 
 
 def test_the_clock_is_at_the_beginning_until_there_is_an_event(watch):
@@ -134,3 +150,105 @@ def test_what_tasks_say_of_time_is_joined():
     joined = Punctuation(1, False, {"t/0": 5, "t/1": 7}, ["t/1"])
     joined.add(Punctuation(2, True, {"t/0": 9, "t/1": 6}, ["t/0", "t/1"]))
     assert joined == Punctuation(2, True, {"t/0": 9, "t/1": 7}, ["t/0", "t/1"])
+
+
+@pytest.mark.parametrize("producer", ["0", "7", "a/b", "t/0", "a:b", "", "/", "é"])
+def test_a_producer_may_be_called_like_a_partition(producer):
+    name = producer_name("t", producer)
+    assert topic_of(name) == "t"
+    assert name not in {partition_name("t", number) for number in range(10)}
+
+
+def test_the_slowest_producer_decides(producers):
+    assert producers.batch(tick=0, p1=100, p2=60) == 55
+    assert producers.now.held_by == "t:2"
+
+
+def test_a_silent_producer_is_forgotten_and_no_longer_holds_time_back(producers):
+    producers.batch(tick=0, p1=100, p2=60)
+    assert producers.batch(tick=9, p1=130) == 55
+    assert producers.batch(tick=10, p1=140) == 135
+    assert producers.times.seen == {"t:1": (140 * S, 10 * S), "t": (60 * S, 0)}
+
+
+def test_a_producer_that_returns_counts_again_and_the_clock_does_not_go_back(producers):
+    producers.batch(tick=0, p1=100, p2=60)
+    assert producers.batch(tick=10, p1=140) == 135
+    assert producers.batch(tick=11, p1=160, p2=70) == 135
+    assert producers.now.held_by == "t:2"
+    assert producers.batch(tick=12, p1=161, p2=150) == 145
+
+
+def test_no_producer_is_forgotten_while_a_partition_is_behind(producers):
+    producers.batch(tick=0, p1=100, p2=60)
+    assert producers.batch(tick=50, p1=140, behind=[3]) == 55
+    assert producers.batch(tick=51, p1=141) == 136
+
+
+def test_when_all_producers_are_forgotten_time_goes_on_with_the_tick(producers):
+    producers.batch(tick=0, p1=100, p2=60)
+    assert producers.batch(tick=10) == 105
+    assert list(producers.times.seen) == ["t"]
+    assert producers.batch(tick=30) == 125
+    assert (producers.now.held_by, producers.now.idle) == (None, ())
+
+
+def test_memory_of_producers_is_bounded(producers):
+    for tick in range(0, 500, 5):
+        producers.batch(tick=tick, **{f"p{tick + n}": tick for n in range(5)})
+    assert len(producers.times.seen) <= 3 * 5 + 1
+
+
+def test_marks_of_another_kind_are_forgotten(producers):
+    producers.times.seen = {"t/0": (10 * S, 0)}
+    assert producers.batch(tick=0, p1=100) == 95
+    assert list(producers.times.seen) == ["t:1"]
+
+
+def test_processing_time_is_the_tick():
+    watch = Watch("tick")
+    assert watch.batch(tick=100) == 100
+    assert watch.batch(tick=101, p0=5) == 101
+    assert watch.now.held_by == "processing time"
+
+
+def test_the_clock_tells_who_holds_it_back_and_who_is_idle(watch):
+    watch.batch(tick=0, p0=100, p1=60, p2=80)
+    assert watch.now == Clock(55 * S, "t/1", ())
+    watch.batch(tick=10, p0=100)
+    assert watch.now == Clock(95 * S, "t/0", ("t/1", "t/2"))
+    watch.batch(tick=30)
+    assert watch.now == Clock(115 * S, None, ("t/0", "t/1", "t/2"))
+
+
+@pytest.mark.parametrize(
+    ("time", "text"),
+    [
+        (BEGINNING, "nothing read yet"),
+        (END, "the end of the input"),
+        (1_767_268_800 * S, "2026-01-01T12:00:00Z"),
+    ],
+)
+def test_a_clock_is_shown_as_a_time(time, text):
+    assert time_text(time) == text
+
+
+batches = st.lists(
+    st.tuples(
+        st.integers(0, 8),
+        st.dictionaries(st.sampled_from("abc"), st.integers(0, 60)),
+        st.booleans(),
+    ),
+    max_size=12,
+)
+
+
+@given(batches)
+def test_random_producers_give_the_clock_of_plain_python(batches):
+    watch, plain, tick = Watch("producer"), PlainClock(lateness=5, idle=10), 0
+    for passed, highs, behind in batches:
+        tick += passed
+        named = {f"p{name}": high for name, high in highs.items()}
+        found = watch.batch(tick, behind=[0] * behind, **named)
+        assert found == plain.batch(tick, highs, behind=behind)
+        assert set(watch.times.seen) <= {f"t:{name}" for name in plain.active} | {"t"}

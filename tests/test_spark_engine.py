@@ -105,6 +105,37 @@ def test_a_program_without_state_is_one_map(session, tmp_path):
     assert [line["value"]["offset"] for line in lines if line["output"] == "dead"] == [2]
 
 
+def test_producers_punctuations_and_repaired_times_are_the_drivers(session, tmp_path):
+    def program():
+        app = rr.App("devices", pages=3)
+        stream = app.stream(
+            "t",
+            schema="device string, kind string, at timestamp, sent timestamp",
+            time=rr.device_time(occurred="at", sent="sent"),
+            producer="device",
+            punctuation="kind = 'tick'",
+            lateness="10 seconds",
+        )
+        stream.group_by("device").window(rr.tumbling("1 minute")).agg(n=rr.count()).to("out")
+        return app
+
+    noon = 1_767_268_800_000
+    file = tmp_path / "t.jsonl"
+    lines = []
+    for number in range(60):
+        off = number % 3 * 3600
+        at = (NOON + timedelta(seconds=number * 7 - off)).isoformat() + "Z"
+        value = {"device": f"d/{number % 3}", "at": at, "sent": at}
+        value["kind"] = "tick" if number % 7 == 6 else None
+        lines.append(json.dumps({"value": value, "timestamp": noon + number * 7000}))
+        lines += [""] * (number % 10 == 9)
+    file.write_text("\n".join(lines) + "\n")
+    driver, found = on_driver(program(), {"t": file})
+    assert run_files(session, program(), {"t": file}, tmp_path / "run", ended=True) == found
+    assert driver.status.dead == 0
+    assert sum(row["n"] for row in driver.table("out")) == 52
+
+
 def test_a_spark_function_is_a_step_like_any_other(session, tmp_path):
     def doubled(rows):
         return rows.withColumn("ms", rows.ms * 2)

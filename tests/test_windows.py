@@ -196,7 +196,7 @@ def test_late_rows_leave_with_all_their_columns_and_key():
         pages.late | +  | v   | /a   | v    | 2500 | 12:00 | 2.5
         pages.late | +  |     |      |      |      | 12:01 |
     """)
-    assert driver.status.late == 2
+    assert driver.status.late == {"pages": 2}
 
 
 def test_after_a_restart_late_rows_are_still_late_and_whole():

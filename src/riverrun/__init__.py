@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from riverrun.app import App, screen, topic
     from riverrun.errors import ProgramError, RiverrunError
     from riverrun.stream import Grouped, Stream, Table
+    from riverrun.times import append_time, device_time, processing_time
     from riverrun.window import all_time, hopping, session, sliding, tumbling
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "Stream",
     "Table",
     "all_time",
+    "append_time",
     "approx_counts",
     "approx_distinct",
     "approx_percentile",
@@ -47,6 +49,7 @@ __all__ = [
     "collect",
     "compared_to",
     "count",
+    "device_time",
     "distinct",
     "first",
     "hopping",
@@ -55,6 +58,7 @@ __all__ = [
     "median",
     "min",
     "percentile",
+    "processing_time",
     "rate",
     "screen",
     "session",
@@ -94,6 +98,7 @@ _HOMES = {
     "riverrun.errors": ("ProgramError", "RiverrunError"),
     "riverrun.stream": ("Grouped", "Stream", "Table"),
     "riverrun.window": ("all_time", "hopping", "session", "sliding", "tumbling"),
+    "riverrun.times": ("append_time", "device_time", "processing_time"),
 }
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from riverrun.errors import ProgramError, caller
-from riverrun.event_time import Duration, Pace, microseconds, milliseconds_of
+from riverrun.errors import Location, ProgramError, caller
+from riverrun.event_time import By, Duration, Pace, microseconds, milliseconds_of
+from riverrun.kernels import sql
 from riverrun.plan.compile import compile_program, spark_functions
 from riverrun.plan.nodes import Output, Source
 from riverrun.program import Program, Screen, Topic
-from riverrun.schema import METADATA, parse
+from riverrun.schema import METADATA, Schema, parse
 from riverrun.stream import Stream
+from riverrun.times import ColumnTime, EventTime, ProcessingTime
 
 PAGES = 32
 
@@ -39,39 +42,43 @@ class App:
         *,
         schema: str,
         key: str | None = None,
-        time: str = "_timestamp",
+        time: str | EventTime = "_timestamp",
         lateness: Duration = "0 seconds",
         idle: Duration = "10 seconds",
+        producer: str | None = None,
+        punctuation: str | None = None,
+        max_ahead: Duration | None = "1 day",
         start: str = "earliest",
         on_loss: Literal["stop", "skip"] = "stop",
     ) -> Stream:
         """Read a topic of JSON records.
 
-        `time` names the column that tells when an event happened (the record's timestamp if none);
-        `lateness` is how far out of order events may come, `idle` the silence after which a
-        partition no longer holds time back, `start` where a new application begins: "earliest",
-        "latest" or a time; `on_loss` what to do when retention has deleted unread records.
+        `time` names the column that tells when an event happened (the record's timestamp if none),
+        or is one of rr.device_time(…), rr.append_time(), rr.processing_time(). `lateness` is how
+        far out of order events may come, `idle` the silence after which a partition no longer holds
+        time back; with `producer`, a column, time is kept per producer instead of per partition.
+        Records for which `punctuation`, a condition, is true are no rows: they say that nothing
+        before their time will come. Records more than `max_ahead` ahead are dead letters. `start`
+        is where a new application begins: "earliest", "latest" or a time; `on_loss` what to do when
+        retention has deleted unread records.
         """
         at = caller()
         _check_topic(topic, at)
-        columns = parse(schema, at)
-        for name in (key, time):
+        given = _Given(parse(schema, at), at)
+        when = ColumnTime(time) if isinstance(time, str) else time
+        for name in (key, producer):
             if name is not None and name not in dict(METADATA):
-                columns.require(name, at)
-        found = dict(METADATA).get(time) or columns.type_of(time)
-        if not found.startswith("TIMESTAMP"):
-            raise ProgramError(
-                f"the time column {time!r} is {found}, not a timestamp",
-                where=at,
-                hint="declare it as timestamp (ISO 8601), timestamp_s or timestamp_ms (numbers)",
-            )
-        if start not in ("earliest", "latest"):
-            milliseconds_of(start, at)
-        if on_loss not in ("stop", "skip"):
-            raise ProgramError("on_loss is one of stop, skip", where=at, got=repr(on_loss))
-        pace = Pace(microseconds(lateness, at), microseconds(idle, at))
-        schema_ = columns.with_plain_times.with_metadata
-        node = Source(topic, columns, schema_, key, time, pace, start, on_loss, at)
+                given.columns.require(name, at)
+        given.check_time(when)
+        given.check_start(start, on_loss)
+        pace = Pace(microseconds(lateness, at), microseconds(idle, at), _by(when, producer))
+        if pace.by == "tick":
+            given.check_processing_time(pace, producer, punctuation)
+        node = Source(
+            topic, given.columns, given.rows(when), key, when, pace, start, on_loss, at,
+            given.checked_producer(producer), given.checked_condition(punctuation, when),
+            None if max_ahead is None else microseconds(max_ahead, at),
+        )  # fmt: skip
         return Stream(self, node)
 
     def add(self, output: Output) -> None:
@@ -92,6 +99,96 @@ class App:
     def spark_functions(self) -> dict[str, Callable[[Any], Any]]:
         """The functions of .spark(…) steps, by the step's name."""
         return spark_functions(tuple(self.outputs))
+
+
+def _by(time: EventTime, producer: str | None) -> By:
+    if isinstance(time, ProcessingTime):
+        return "tick"
+    return "producer" if producer is not None else "partition"
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What a source was declared with, to be checked. `columns` is what its records hold."""
+
+    columns: Schema
+    at: Location
+
+    def rows(self, time: EventTime) -> Schema:
+        """The columns of its rows."""
+        plain = self.columns.with_plain_times
+        return Schema((*plain.columns, *time.added)).with_metadata
+
+    def check_time(self, time: EventTime) -> None:
+        if not isinstance(time, EventTime):
+            raise ProgramError(
+                "time is a column, or made by device_time(), append_time() or processing_time()",
+                where=self.at,
+                got=repr(time),
+            )
+        for name in time.columns:
+            if name not in dict(METADATA):
+                self.columns.require(name, self.at)
+            found = dict(METADATA).get(name) or self.columns.type_of(name)
+            if not found.startswith("TIMESTAMP"):
+                hint = "declare it as timestamp (ISO 8601), timestamp_s or timestamp_ms (numbers)"
+                raise ProgramError(
+                    f"the time column {name!r} is {found}, not a timestamp",
+                    where=self.at,
+                    hint=hint,
+                )
+        names = [name.lower() for name in self.columns.names]
+        for column in time.added:
+            if column.name in names:
+                raise ProgramError(
+                    f"the column name {column.name!r} is taken",
+                    where=self.at,
+                    got="device_time() adds a column of that name",
+                    hint="give the field of the records another name",
+                )
+
+    def check_start(self, start: str, on_loss: str) -> None:
+        if start not in ("earliest", "latest"):
+            milliseconds_of(start, self.at, "a starting position")
+        if on_loss not in ("stop", "skip"):
+            raise ProgramError("on_loss is one of stop, skip", where=self.at, got=repr(on_loss))
+
+    def check_processing_time(
+        self, pace: Pace, producer: str | None, punctuation: str | None
+    ) -> None:
+        options = {"lateness": pace.lateness, "producer": producer, "punctuation": punctuation}
+        for name, value in options.items():
+            if value:
+                raise ProgramError(
+                    f"{name} has no meaning with processing_time()",
+                    where=self.at,
+                    hint=f"the time is that of the batch, and never late: leave {name} out",
+                )
+
+    def checked_producer(self, name: str | None) -> str | None:
+        if name is not None:
+            found = dict(METADATA).get(name) or self.columns.type_of(name)
+            if re.search(r"\]$|^(STRUCT|MAP)", found):
+                raise ProgramError(
+                    f"{name!r} is {found}, and cannot name a producer",
+                    where=self.at,
+                    hint="give a column with a single value",
+                )
+        return name
+
+    def checked_condition(self, condition: str | None, time: EventTime) -> str | None:
+        if condition is None:
+            return None
+        schema = self.rows(time)
+        text = schema.expression(condition)
+        found = sql.type_of(text, schema, self.at)
+        if found != "BOOLEAN":
+            raise ProgramError(
+                "a condition must be true or false",
+                where=self.at,
+                got=f"{condition} is {found}",
+            )
+        return text
 
 
 def _check_topic(name: str, where: object) -> None:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Literal, NamedTuple
 
 from riverrun.errors import ProgramError
 
@@ -33,6 +35,8 @@ UNITS = {
 
 Duration = str | timedelta
 
+_TOPIC = re.compile("[/:]")
+
 
 def microseconds(duration: Duration, where: object = None) -> int:
     """`"5 minutes"`, `"1 hour 30 minutes"` or a timedelta, in microseconds."""
@@ -56,19 +60,30 @@ def _unit(word: str) -> int | None:
     return UNITS.get(word, UNITS.get(word.removesuffix("s")))
 
 
-def milliseconds_of(text: str, where: object = None) -> int:
+def milliseconds_of(text: str, where: object = None, what: str = "a time") -> int:
     """A moment in ISO 8601 text as milliseconds since 1970; UTC unless it says otherwise."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
+        choice = '"earliest", "latest", or ' if what == "a starting position" else ""
         raise ProgramError(
-            "a starting position cannot be read",
+            f"{what} cannot be read",
             where=where,
             got=repr(text),
-            hint='"earliest", "latest", or a time like "2026-01-31T12:00:00Z"',
+            hint=f'{choice}a time like "2026-01-31T12:00:00Z"',
         ) from error
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return round(aware.timestamp() * 1000)
+
+
+def time_text(time: int) -> str:
+    """A time as people read it: the clock of a step, or when a batch ran."""
+    if time <= BEGINNING:
+        return "nothing read yet"
+    if time >= END:
+        return "the end of the input"
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=time)
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def duration_text(duration: int) -> str:
@@ -80,22 +95,41 @@ def duration_text(duration: int) -> str:
     return "0 seconds"
 
 
+PROCESSING = "processing time"
+"""Who holds a clock back that is the tick's."""
+
+By = Literal["partition", "producer", "tick"]
+
+
 @dataclass(frozen=True)
 class Pace:
     """How a source's time is judged: the lateness to wait for, and when silence counts as idle."""
 
     lateness: int
     idle: int
+    by: By = "partition"
+    """Whose time it is: partitions, the producers that records name, or the tick's alone."""
+
+
+@dataclass(frozen=True)
+class Now:
+    """When a batch runs, as it was logged."""
+
+    tick: int = 0
+    wall: bool = False
+    """Whether the tick is a time of the day; in tests it counts from zero."""
+    clocks: dict[str, int] | None = None
+    """What may be late per step; None when it is not known."""
 
 
 @dataclass
 class Punctuation:
-    """What one batch tells of time: the wall-clock tick, and how far each partition has come."""
+    """What one batch tells of time: the wall-clock tick, and how far each source has come."""
 
     tick: int = 0
     ended: bool = False
     highs: dict[str, int] = field(default_factory=dict)
-    """Partition name to the highest event time read in this batch."""
+    """Name of a partition or producer to the highest event time read in this batch."""
     behind: list[str] = field(default_factory=list)
     """Partitions that hold records beyond this batch."""
     clocks: dict[str, int] | None = None
@@ -109,10 +143,24 @@ class Punctuation:
         for name, high in other.highs.items():
             self.highs[name] = max(high, self.highs.get(name, high))
 
+    def idle(self, name: str, at: int, pace: Pace) -> bool:
+        """Whether a source whose last record came at the tick `at` is silent, and read to the end.
+
+        Which partition a producer's next record will be in is not known: none may be behind.
+        """
+        if self.tick - at < pace.idle:
+            return False
+        if pace.by == "partition":
+            return name not in self.behind
+        return topic_of(name) not in map(topic_of, self.behind)
+
 
 @dataclass
 class PartitionTimes:
-    """The memory behind a clock: per partition the highest event time, and the tick it came at."""
+    """The memory behind a clock: per source the highest event time, and the tick it came at.
+
+    Producers that are forgotten leave one entry under the bare name of their topic.
+    """
 
     seen: dict[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -121,40 +169,76 @@ class PartitionTimes:
             known = self.seen.get(name, (high, 0))[0]
             self.seen[name] = (max(known, high), punctuation.tick)
 
+    def forget(self, punctuation: Punctuation, paces: Mapping[str, Pace]) -> None:
+        """Idle producers leave, so that memory holds only those there are."""
+        for name, (high, at) in list(self.seen.items()):
+            topic = topic_of(name)
+            pace = paces.get(topic)
+            if pace is None or name == topic:
+                continue
+            if _kind(name, topic) != pace.by:  # the program was changed
+                del self.seen[name]
+            elif pace.by == "producer" and punctuation.idle(name, at, pace):
+                del self.seen[name]
+                known = self.seen.get(topic, (high - at, 0))[0]
+                self.seen[topic] = (max(known, high - at), 0)
+
+
+class Clock(NamedTuple):
+    """How far event time has come, and why not further."""
+
+    time: int
+    held_by: str | None = None
+    """The slowest source that is not idle; None when all are, and time goes on with the tick."""
+    idle: tuple[str, ...] = ()
+
 
 def clock(
     times: PartitionTimes, punctuation: Punctuation, paces: Mapping[str, Pace], before: int
-) -> int:
-    """The time that has passed for all partitions of the topics in `paces`; never goes back.
+) -> Clock:
+    """The time that has passed for all sources of the topics in `paces`; never goes back.
 
-    The slowest partition that is not idle decides. When all are idle, time goes on with the tick.
+    The slowest source that is not idle decides. When all are idle, time goes on with the tick.
     """
     if punctuation.ended:
-        return END
-    ours = [(name, *seen, paces[topic_of(name)]) for name, seen in _ours(times, paces)]
-    busy = [
-        high - pace.lateness
-        for name, high, at, pace in ours
-        if name in punctuation.behind or punctuation.tick - at < pace.idle
-    ]
+        return Clock(END)
+    ours = list(_ours(times, paces))
+    idle = {name for name, _, at, pace in ours if name in paces or punctuation.idle(name, at, pace)}
+    shown = tuple(sorted(idle - set(paces)))
+    busy = [(high - pace.lateness, name) for name, high, _, pace in ours if name not in idle]
+    if any(pace.by == "tick" for pace in paces.values()):
+        busy.append((punctuation.tick, PROCESSING))
     if busy:
-        return max(before, min(busy))
+        slowest, name = min(busy)
+        return Clock(max(before, slowest), name, shown)
     running_on = [high + punctuation.tick - at - pace.lateness for _, high, at, pace in ours]
-    return max([before, *running_on])
+    return Clock(max([before, *running_on]), None, shown)
 
 
-def _ours(
-    times: PartitionTimes, paces: Mapping[str, Pace]
-) -> Iterable[tuple[str, tuple[int, int]]]:
-    return ((name, seen) for name, seen in times.seen.items() if topic_of(name) in paces)
+def _ours(times: PartitionTimes, paces: Mapping[str, Pace]) -> Iterable[tuple[str, int, int, Pace]]:
+    for name, (high, at) in times.seen.items():
+        topic = topic_of(name)
+        pace = paces.get(topic)
+        if pace is not None and (name == topic or _kind(name, topic) == pace.by):
+            yield name, high, at, pace
 
 
 def partition_name(topic: str, partition: int) -> str:
     return f"{topic}/{partition}"
 
 
+def producer_name(topic: str, producer: str) -> str:
+    """No topic's name has a colon or a slash, so a producer may be called anything."""
+    return f"{topic}:{producer}"
+
+
+def _kind(name: str, topic: str) -> By:
+    return "partition" if name[len(topic)] == "/" else "producer"
+
+
+@lru_cache(1 << 16)
 def topic_of(name: str) -> str:
-    return name.rpartition("/")[0]
+    return _TOPIC.split(name, maxsplit=1)[0]
 
 
 def partition_of(name: str) -> int:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from riverrun.event_time import BEGINNING, Pace
+from riverrun.event_time import BEGINNING, END, Pace
 from riverrun.schema import Schema
+from riverrun.times import EventTime
 from riverrun.windowing import Window
 
 Emit = Literal["changes", "ready", "final"]
 
 CLOSED = "/*closed*/"
 """Stands in a query for the last window that is closed."""
+
+ROWS = "__rows"
+"""The column of a step's input that counts the rows behind a part; it does not travel."""
 
 
 @dataclass(frozen=True)
@@ -84,12 +88,20 @@ class SourceSpec:
     topic: str
     index: int
     schema: Schema
-    time: str
+    time: EventTime
     key: str | None
     pace: Pace
     start: str
     on_loss: Literal["stop", "skip"]
     metadata: frozenset[str]
+    producer: str | None = None
+    """The column that names who made a record."""
+    punctuation: str | None = None
+    """The condition of records that are no rows, but tell the time."""
+    max_ahead: int | None = None
+    """How far a record may be ahead of the wall clock and of its own timestamp."""
+    at: str = ""
+    """The user's line."""
 
     @property
     def edge(self) -> str:
@@ -121,10 +133,9 @@ class Step:
     def stream(self, name: str = "") -> str:
         return f"stream:{self.name}{'.' if name else ''}{name}"
 
-    @property
-    def timed(self) -> bool:
-        """Whether something happens when time passes."""
-        return False
+    def done(self, clock: int) -> int:
+        """Rows in state with a time up to this one have nothing more to come of them."""
+        return END
 
     def last_closed(self, clock: int) -> int:
         """Rows with a `__window` up to this one are late at the clock."""
@@ -143,9 +154,12 @@ class Aggregating(Step):
     """Whether rows are changes of a table, that add and take away."""
     late_alert: float | None = None
 
-    @property
-    def timed(self) -> bool:
-        return self.window.kind != "all"
+    def done(self, clock: int) -> int:
+        if self.window.kind == "all":
+            return END
+        if self.window.kind in ("session", "sliding"):
+            return clock - self.updatable - self.window.size
+        return self.window.last_complete(clock - self.updatable)
 
     @property
     def periods(self) -> tuple[int, ...]:
@@ -243,6 +257,16 @@ class Program:
     steps: tuple[Step, ...]
     outputs: tuple[OutputSpec, ...]
     spark_steps: tuple[SparkSpec, ...] = field(default=())
+
+    @property
+    def paces(self) -> dict[str, Pace]:
+        return {source.topic: source.pace for source in self.sources}
+
+    @property
+    def late_alerts(self) -> dict[str, float]:
+        """The share of late rows beyond which there is an alert, by step."""
+        steps = [step for step in self.steps if isinstance(step, Aggregating)]
+        return {step.name: step.late_alert for step in steps if step.late_alert is not None}
 
     def source(self, topic: str) -> SourceSpec:
         return next(source for source in self.sources if source.topic == topic)

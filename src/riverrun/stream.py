@@ -307,7 +307,7 @@ class Grouped:
 
         emit="ready": once when the window is ready, then a correction for each straggler that
         comes within `updatable`; "changes": at every batch; "final": once, when it closes.
-        `late_alert` is the share of late rows that raises an alert, e.g. 0.01.
+        `late_alert=0.01` gives an alert when more than that share of rows is late.
         """
         at = caller()
         if not isinstance(window, Window):
@@ -327,9 +327,10 @@ class Grouped:
             emit = "changes" if window.kind == "all" else "ready"
         if emit not in ("changes", "ready", "final"):
             raise ProgramError("emit is one of changes, ready, final", where=at, got=repr(emit))
-        if late_alert is not None and not 0 < late_alert < 1:
+        share = late_alert if isinstance(late_alert, int | float) else -1
+        if late_alert is not None and not 0 <= share < 1:
             raise ProgramError(
-                "late_alert is a share between 0 and 1", where=at, got=repr(late_alert)
+                "late_alert is a share from 0 to below 1", where=at, got=repr(late_alert)
             )
         period = microseconds(updatable, at)
         return replace(self, kind=window, updatable=period, emit=emit, late_alert=late_alert)

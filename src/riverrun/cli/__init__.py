@@ -15,6 +15,7 @@ from riverrun.errors import RiverrunError
 
 COMMANDS = (
     "bench", "demo", "describe", "down", "produce", "run", "status", "tail", "topics", "try", "up",
+    "watermarks",
 )  # fmt: skip
 
 

@@ -46,6 +46,7 @@ def command(seconds: float | None) -> None:
             options = run.Options(fresh=True)
             with run.started(program.app, settings, options, view.tell) as running:
                 for status in running.watch():
+                    view.warn(status)
                     view.show(status)
                     if ends_at and time.monotonic() > ends_at:
                         break

@@ -16,6 +16,9 @@ from rich.live import Live
 from rich.table import Table as Grid
 from rich.text import Text
 
+from riverrun.cli import watermarks
+from riverrun.delivery.alerts import alert_text, begun_and_over
+
 ROWS = 15
 
 
@@ -49,6 +52,7 @@ class LiveView:
         self.rate = 0.0
         self.printed = ""
         self.live: Live | None = None
+        self.alerts: list[dict[str, Any]] = []
 
     def __enter__(self) -> Self:
         return self
@@ -66,6 +70,17 @@ class LiveView:
         if not self.quiet:
             self.console.print(
                 Text(f"{time.monotonic() - self.started_at:5.1f} s  {text}", style="dim")
+            )
+
+    def warn(self, status: dict[str, Any]) -> None:
+        """A line on standard error when an alert begins, and one when it is over."""
+        begun, over = begun_and_over(self.alerts, status["alerts"])
+        self.alerts = status["alerts"]
+        for alert in begun:
+            click.echo(f"warning: {alert['step']}: {alert_text(alert)}", err=True)
+        for alert in over:
+            click.echo(
+                f"over: {alert['step']}: the share of late rows is back below its limit", err=True
             )
 
     def show(self, status: dict[str, Any]) -> None:
@@ -88,6 +103,8 @@ class LiveView:
             return
         self.printed = summary
         click.echo(self._summary(status))
+        for row in watermarks.rows(self.name, status):
+            click.echo(f"  {watermarks.line(row)}")
         for line in status["shown"][:ROWS]:
             click.echo(f"  {line['op']} {json.dumps(line['value'], ensure_ascii=False)}")
         if len(status["shown"]) > ROWS:
@@ -119,12 +136,18 @@ class LiveView:
         first = f", first result after {self.first_result:.1f} s" if self.first_result else ""
         return (
             f"{self.name}: batch {status['batch']}, {status['events']:,} events"
-            f" ({self.rate:,.0f}/s), late {status['late']:,}, dead {status['dead']:,}"
+            f" ({self.rate:,.0f}/s), late {sum(status['late'].values()):,}, dead {status['dead']:,}"
             f"{f', written: {written}' if written else ''}{first}"
         )
 
     def _picture(self, status: dict[str, Any]) -> Group:
-        return Group(Text(self._summary(status)), *(self._grid(n, t) for n, t in self.rows.items()))
+        steps = [Text(f"  {watermarks.line(row)}") for row in watermarks.rows(self.name, status)]
+        warnings = [
+            Text(f"  {alert['step']}: {alert_text(alert)}", style="bold red")
+            for alert in status["alerts"]
+        ]
+        grids = [self._grid(name, table) for name, table in self.rows.items()]
+        return Group(Text(self._summary(status)), *steps, *warnings, *grids)
 
     def _grid(self, name: str, table: dict[str, dict[str, Any]]) -> Grid:
         grid = Grid(title=name.removeprefix("screen:"), title_justify="left")

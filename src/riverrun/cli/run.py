@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -45,4 +46,10 @@ def command(
     view = LiveView(app.name, quiet=as_json)
     with graceful(), view, started(app, settings, Options(**options), view.tell) as running:  # type: ignore[arg-type]
         for status in running.watch():
-            say_json(status) if as_json else view.show(status)
+            view.warn(status)
+            say_json(_told(status)) if as_json else view.show(status)
+
+
+def _told(status: dict[str, Any]) -> dict[str, Any]:
+    """Without the counts that alerts are made of."""
+    return {name: fact for name, fact in status.items() if name != "recent"}

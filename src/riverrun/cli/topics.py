@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from riverrun.cli import options, say_json
+from riverrun.cli.grid import print_grid
 from riverrun.connectors import admin
+from riverrun.connectors.admin import APPEND_TIME, TIMESTAMP_TYPE
 from riverrun.embedded import kafka
 from riverrun.errors import InputError
 
@@ -52,6 +50,7 @@ def list_(ctx: click.Context, internal: bool, brokers: str | None, as_json: bool
 @click.argument("name")
 @click.option("--partitions", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--compact", is_flag=True, help="Keep the latest record of each key.")
+@click.option("--append-time", is_flag=True, help="Records have the broker's time, not their own.")
 @click.option("--config", "config", multiple=True, metavar="NAME=VALUE", help="A topic setting.")
 @options.brokers_option
 @options.json_option
@@ -62,8 +61,10 @@ def create(ctx: click.Context, /, name: str, **given: Any) -> None:
     \b
     riverrun topics create clicks --partitions 4
     riverrun topics create prices --compact --config segment.ms=60000
+    riverrun topics create clicks --append-time
     """
     config = {"cleanup.policy": "compact"} if given["compact"] else {}
+    config |= {TIMESTAMP_TYPE: APPEND_TIME} if given["append_time"] else {}
     config |= dict(map(_setting, given["config"]))
     partitions: int = given["partitions"]
     admin.create_topic(_client(given["brokers"], ctx), name, partitions=partitions, config=config)
@@ -113,7 +114,9 @@ def describe(ctx: click.Context, name: str, brokers: str | None, as_json: bool) 
         say_json({**_as_dict(topic), "offsets": [vars(p) for p in topic.partitions]})
         return
     rows = [(str(p.number), f"{p.start:,}", f"{p.end:,}") for p in topic.partitions]
-    _print(["partition", "first offset", "next offset"], rows)
+    print_grid(
+        ["partition", "first offset", "next offset"], rows, numbers={"first offset", "next offset"}
+    )
     for setting, value in topic.config.items():
         click.echo(f"{setting} = {value}")
 
@@ -125,7 +128,8 @@ def _show(client: dict[str, str], *, internal: bool, as_json: bool) -> None:
     elif not found:
         click.echo("there are no topics (`riverrun topics create NAME` makes one)")
     else:
-        _print(["topic", "partitions", "records", "settings"], map(_row, found))
+        columns = ["topic", "partitions", "records", "settings"]
+        print_grid(columns, map(_row, found), numbers={"partitions", "records"})
 
 
 def _row(topic: admin.Topic) -> tuple[str, ...]:
@@ -140,16 +144,6 @@ def _as_dict(topic: admin.Topic) -> dict[str, Any]:
         "records": topic.records,
         "config": dict(topic.config),
     }
-
-
-def _print(columns: list[str], rows: Iterable[tuple[str, ...]]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for position, column in enumerate(columns):
-        number = position > 0 and column != "settings"
-        table.add_column(column, justify="right" if number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    Console(highlight=False, markup=False, width=_width()).print(table)
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -175,8 +169,3 @@ def _json(as_json: bool, ctx: click.Context) -> bool:
 def _outer(ctx: click.Context | None, name: str) -> Any:
     """An option that was given before the subcommand: `riverrun topics --json list`."""
     return ctx.parent.params.get(name) if ctx and ctx.parent else None
-
-
-def _width() -> int | None:
-    """A pipe has no width: names are not broken for it."""
-    return None if sys.stdout.isatty() else 200

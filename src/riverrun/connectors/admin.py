@@ -29,6 +29,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
 from riverrun.errors import BrokerError, ConfigError, TopicError
 
 PATIENCE = timedelta(seconds=5)
+TIMESTAMP_TYPE, APPEND_TIME = "message.timestamp.type", "LogAppendTime"
 T = TypeVar("T")
 PASSING = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -87,6 +88,14 @@ def topics(client: Mapping[str, str], *, internal: bool = False) -> list[Topic]:
 def describe(client: Mapping[str, str], name: str) -> Topic:
     admin, cluster = _connect(client, PATIENCE)
     return _described(admin, [_existing(cluster, name)])[0]
+
+
+def setting(client: Mapping[str, str], topic: str, name: str) -> str:
+    """The value of a topic's setting, the broker's default if it has none of its own."""
+    admin = connect(client)  # answers come only as long as it is there
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    answer = admin.describe_configs([resource], request_timeout=_seconds())[resource]
+    return str(_result(answer, topic)[name].value)
 
 
 def create_topic(

@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,17 +24,29 @@ class Status:
     open: bool = False
     events: int = 0
     dead: int = 0
-    late: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+    """Rows that entered each step."""
+    late: dict[str, int] = field(default_factory=dict)
+    """Rows of each step that were late."""
     written: dict[str, int] = field(default_factory=dict)
+    tick: int = 0
+    watermarks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Who holds the clock of each step back (`held_by`), and who is `idle`."""
 
     def add(self, other: Status) -> None:
         self.clocks.update(other.clocks)
+        self.watermarks.update(other.watermarks)
         self.open = self.open or other.open
+        self.tick = max(self.tick, other.tick)
         self.events += other.events
         self.dead += other.dead
-        self.late += other.late
-        for name, count in other.written.items():
-            self.written[name] = self.written.get(name, 0) + count
+        for mine, theirs in (
+            (self.rows, other.rows),
+            (self.late, other.late),
+            (self.written, other.written),
+        ):
+            for name, count in theirs.items():
+                mine[name] = mine.get(name, 0) + count
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,15 +13,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from riverrun.errors import InputError
-from riverrun.event_time import END, partition_name
+from riverrun.event_time import END, Now, partition_name, producer_name
 from riverrun.kernels.aggregates import prepared
 from riverrun.kernels.chunks import Chunk, by_page, pack, unpack_all, with_hash
-from riverrun.kernels.pages import clocks_of
+from riverrun.kernels.decode import LAST, at_tick, decoder
+from riverrun.kernels.pages import clocks_of, status_chunk
 from riverrun.kernels.sql import Evaluator
-from riverrun.program import DEAD, Aggregating, Branch, Program, SourceSpec
-from riverrun.schema import Column, first_line, literal, quoted
+from riverrun.program import DEAD, ROWS, Aggregating, Branch, Program, SourceSpec
+from riverrun.schema import first_line
 
-TIMESTAMP_NUMBERS = {"TIMESTAMP_S": 1_000_000, "TIMESTAMP_MS": 1_000}
+Failure = tuple[int, str, str]
+"""A record's position, the step that it failed in, and the cause."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,10 @@ class Reading:
 
     chunks: list[Chunk]
     highs: dict[str, int]
-    """The highest event time of each partition."""
-    dead: int
+    """The highest event time of each partition or producer."""
+    dead: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+    """How many rows go into each step."""
 
 
 def position(source: int, partition: int, offset: int) -> int:
@@ -66,15 +69,20 @@ class LotReader:
         self.evaluator = Evaluator()
         self.decoders = {source.topic: decoder(source) for source in program.sources}
 
-    def read(self, lot: Lot, clocks: dict[str, int] | None) -> Reading:
-        """`clocks` says per step what may be late; None when it is not known."""
+    def read(self, lot: Lot, now: Now) -> Reading:
         source = self.program.source(lot.topic)
-        decoded = self._decode(source, lot)
+        decoded = self._decode(source, lot, now)
         good, dead = _split(decoded)
-        reading = Reading([], _highest(lot.topic, good), dead=0)
+        marks, good, failed = self._marks(source, good)
+        reading = Reading([], _highest(source, good, marks))
+        good = good.drop_columns(["__producer"]) if source.producer else good
+        dead += failed
         seq = int(decoded["__pos"][0].as_py())
         for branch in self.program.branches_of(source.edge):
-            rows, failed = self._evaluate(branch, good, clocks)
+            made, failed = self._evaluate(branch, good, now.clocks)
+            rows, count = counted(made)
+            if step := self.program.step_at(branch.target):
+                reading.rows[step.name] = reading.rows.get(step.name, 0) + count
             dead += failed
             reading.chunks += self.packed(branch.target, rows, seq)
         if dead:
@@ -83,16 +91,29 @@ class LotReader:
             reading.chunks += self.packed(DEAD, letters, seq)
         return reading
 
-    def _decode(self, source: SourceSpec, lot: Lot) -> pa.Table:
+    def _decode(self, source: SourceSpec, lot: Lot, now: Now) -> pa.Table:
         partition, offset = (
             pc.max(lot.records[each]).as_py() for each in ("__partition", "__offset")
         )
         position(source.index, partition, offset)
-        return self.evaluator.run(self.decoders[source.topic], lot=lot.records)
+        query = at_tick(self.decoders[source.topic], source, now)
+        return self.evaluator.run(query, lot=lot.records)
+
+    def _marks(
+        self, source: SourceSpec, rows: pa.Table
+    ) -> tuple[pa.Table, pa.Table, list[Failure]]:
+        """Records that only tell the time, and those that are rows."""
+        if source.punctuation is None:
+            return rows.slice(0, 0), rows, []
+        query = f"SELECT *, coalesce(({source.punctuation}), false) AS __mark FROM rows"
+        made, failed = self.isolated(query, rows, source.at)
+        mark = made["__mark"]
+        made = made.drop_columns(["__mark"])
+        return made.filter(mark), made.filter(pc.invert(mark)), failed
 
     def _evaluate(
         self, branch: Branch, rows: pa.Table, clocks: dict[str, int] | None
-    ) -> tuple[pa.Table, list[tuple[int, str, str]]]:
+    ) -> tuple[pa.Table, list[Failure]]:
         if branch.query is None:
             return rows, []
         made, failed = self.isolated(self._query(branch, rows, clocks), rows, branch.step)
@@ -128,11 +149,11 @@ class LotReader:
             for branch in self.program.branches_of(edge):
                 if branch.target.startswith("step:"):
                     made = self.evaluator.checked(self._query(branch, rows, clocks), rows, branch)
+                    made, count = counted(made)
+                    yield status_chunk(0, rows={branch.target.removeprefix("step:"): count})
                     yield from self.packed(branch.target, made, min(each.seq for each in found))
 
-    def isolated(
-        self, query: str, rows: pa.Table, step: str
-    ) -> tuple[pa.Table, list[tuple[int, str, str]]]:
+    def isolated(self, query: str, rows: pa.Table, step: str) -> tuple[pa.Table, list[Failure]]:
         """Runs the query; rows that make it fail are found by halving, and set aside."""
         try:
             return self.evaluator.run(query, rows=rows), []
@@ -160,112 +181,51 @@ class LotReader:
             yield Chunk(page, edge, seq, pack(part))
 
 
-def decoder(source: SourceSpec) -> str:
-    """The query from raw records to columns, with event time, position and what is wrong."""
-    shape = {column.name: _json_type(column.type) for column in source.schema.columns}
-    columns = [
-        f"{_decoded(f'__parsed.{quoted(column.name)}', column.type)} AS {quoted(column.name)}"
-        for column in source.schema.columns
-    ]
-    at = "_timestamp" if source.time == "_timestamp" else quoted(source.time)
-    metadata = [f"{_metadata(name, source)} AS {name}" for name in sorted(source.metadata)]
-    moment = "make_timestamp(__timestamp * 1000)" if at == "_timestamp" else at
-    return (
-        f"SELECT * EXCLUDE (__value, __parsed, __place, __timestamp), {moment} AS __at, "
-        f"__place AS __pos, 0::BIGINT AS __sub, {_cause(source)} AS __cause FROM ("
-        f"SELECT {', '.join([*columns, *metadata])}, __timestamp, __value, __parsed, "
-        f"{position(source.index, 0, 0)} + (__partition::BIGINT << 40) + __offset AS __place "
-        f"FROM (SELECT *, TRY(json_transform(__value, {literal(json.dumps(shape))})) AS __parsed "
-        "FROM lot))"
-    )
+def counted(made: pa.Table) -> tuple[pa.Table, int]:
+    """Parts without the count of their rows, and that count."""
+    if ROWS not in made.column_names:
+        return made, made.num_rows
+    return made.drop_columns([ROWS]), pc.sum(made[ROWS]).as_py() or 0
 
 
-def _json_type(type: str) -> str:
-    """The type that JSON is read with: timestamps come as text or numbers."""
-    if type.endswith("[]"):
-        return f"{_json_type(type.removesuffix('[]'))}[]"
-    if type in TIMESTAMP_NUMBERS:
-        return "BIGINT"
-    return "VARCHAR" if type.startswith("TIMESTAMP") else type
+def _split(decoded: pa.Table) -> tuple[pa.Table, list[Failure]]:
+    """Good rows, and what is wrong with the others."""
+    rows, failures = decoded, []
+    for column, step in (("__cause", "decode"), ("__ahead", "max_ahead")):
+        if column not in rows.column_names:
+            continue
+        cause = rows[column]
+        if cause.null_count < len(cause):
+            bad = rows.filter(pc.is_valid(cause))
+            places = zip(bad["__pos"].to_pylist(), bad[column].to_pylist(), strict=True)
+            failures += [(place, step, text) for place, text in places]
+            rows = rows.filter(pc.is_null(cause))
+        rows = rows.drop_columns([column])
+    return rows, failures
 
 
-def _decoded(value: str, type: str) -> str:
-    if _json_type(type) == type:
-        return value
-    if type.endswith("[]"):
-        return f"list_transform({value}, lambda x: {_decoded('x', type.removesuffix('[]'))})"
-    if type in TIMESTAMP_NUMBERS:
-        return f"make_timestamp({value} * {TIMESTAMP_NUMBERS[type]})"
-    return f"(TRY_CAST({value} AS TIMESTAMPTZ) AT TIME ZONE 'UTC')"
+def _highest(source: SourceSpec, rows: pa.Table, marks: pa.Table) -> dict[str, int]:
+    """How far each partition or producer has come. A mark is exact: lateness is not for it."""
+    if source.pace.by == "tick":
+        return {}
+    found = _latest(source, rows)
+    for name, at in _latest(source, marks).items():
+        found[name] = max(at + source.pace.lateness, found.get(name, at))
+    return found
 
 
-def _metadata(name: str, source: SourceSpec) -> str:
-    return {
-        "_key": "decode(__key)",
-        "_headers": "__headers",
-        "_timestamp": "make_timestamp(__timestamp * 1000)",
-        "_topic": literal(source.topic),
-        "_partition": "__partition",
-        "_offset": "__offset",
-    }[name]
+def _latest(source: SourceSpec, rows: pa.Table) -> dict[str, int]:
+    if source.producer:
+        whose = rows["__producer"]
+    else:
+        whose = pc.bit_wise_and(pc.shift_right(rows["__pos"], 40), 0xFFFF)
+    times = pa.table({"whose": whose, "at": rows["__at"].cast(pa.int64())})
+    found = times.group_by("whose").aggregate([("at", "max")]).to_pylist()
+    named = producer_name if source.producer else partition_name
+    return {named(source.topic, each["whose"]): each["at_max"] for each in found}
 
 
-def _cause(source: SourceSpec) -> str:
-    """What is wrong with a record, or NULL. Only those with something missing are looked at."""
-    checks = [
-        "WHEN coalesce(__value, '') = '' THEN 'the value is empty or not UTF-8 text'",
-        "WHEN NOT json_valid(__value) THEN 'the value is not JSON'",
-        "WHEN json_type(__value) <> 'OBJECT' THEN 'the value is not a JSON object'",
-    ]
-    for column in source.schema.columns:
-        path = literal(f'$."{column.name}"')
-        shown = f"left(json_extract_string(__value, {path}), 100)"
-        wrong = f"{literal(f'{column.name} is not a {column.type}: ')} || {shown}"
-        checks.append(f"WHEN {_lost(column)} THEN {wrong}")
-    if source.time != "_timestamp":
-        missing_time = literal(f"no time: {source.time} is missing")
-        checks.append(f"WHEN {quoted(source.time)} IS NULL THEN {missing_time}")
-    missing = " OR ".join(_incomplete(column) for column in source.schema.columns)
-    return f"CASE WHEN {missing} THEN CASE {' '.join(checks)} END END"
-
-
-def _incomplete(column: Column) -> str:
-    name = quoted(column.name)
-    has_nulls = f" OR list_count({name}) < len({name})" if column.type.endswith("[]") else ""
-    return f"{name} IS NULL{has_nulls}"
-
-
-def _lost(column: Column) -> str:
-    """Whether JSON has a value where the column, or an element of its list, is null."""
-    name = quoted(column.name)
-    field, items = literal(f'$."{column.name}"'), literal(f'$."{column.name}"[*]')
-    lost = f"{name} IS NULL AND coalesce(json_type(__value, {field}), 'NULL') <> 'NULL'"
-    if not column.type.endswith("[]"):
-        return lost
-    # an element may be null in JSON too, so those with a value are counted on both sides
-    given = f"list_filter(json_extract(__value, {items}), lambda x: json_type(x) <> 'NULL')"
-    return f"{lost} OR list_count({name}) < len({given})"
-
-
-def _split(decoded: pa.Table) -> tuple[pa.Table, list[tuple[int, str, str]]]:
-    """Good rows, and (position, step, cause) of the others."""
-    cause = decoded["__cause"]
-    rows = decoded.drop_columns(["__cause"])
-    if cause.null_count == len(cause):
-        return rows, []
-    bad = decoded.filter(pc.is_valid(cause))
-    places = zip(bad["__pos"].to_pylist(), bad["__cause"].to_pylist(), strict=True)
-    return rows.filter(pc.is_null(cause)), [(place, "decode", text) for place, text in places]
-
-
-def _highest(topic: str, rows: pa.Table) -> dict[str, int]:
-    partition = pc.bit_wise_and(pc.shift_right(rows["__pos"], 40), 0xFFFF)
-    times = pa.table({"partition": partition, "at": rows["__at"].cast(pa.int64())})
-    found = times.group_by("partition").aggregate([("at", "max")]).to_pylist()
-    return {partition_name(topic, each["partition"]): each["at_max"] for each in found}
-
-
-def _dead_letters(lot: Lot, source: SourceSpec, dead: list[tuple[int, str, str]]) -> pa.Table:
+def _dead_letters(lot: Lot, source: SourceSpec, dead: list[Failure]) -> pa.Table:
     first = {place: (step, cause) for place, step, cause in reversed(dead)}
     offsets = pa.array([place & ((1 << 40) - 1) for place in first], pa.int64())
     letters = []
@@ -288,17 +248,18 @@ _LETTER = pa.schema(
 
 def _letter(lot: Lot, record: dict[str, Any], step: str, cause: str) -> dict[str, Any]:
     key = record["__key"]
+    at = min(record["__timestamp"], LAST) * 1000
     garbled = lot.garbled.get((record["__partition"], record["__offset"]))
     return {
         "topic": lot.topic,
         "partition": record["__partition"],
         "offset": record["__offset"],
-        "timestamp": record["__timestamp"] * 1000,
+        "timestamp": at,
         "step": step,
         "cause": cause,
         "key": key.decode(errors="replace") if isinstance(key, bytes) else None,
         "value": record["__value"],
         "value_base64": base64.b64encode(garbled).decode() if garbled else None,
-        "__at": record["__timestamp"] * 1000,
+        "__at": at,
         "__sub": 0,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -29,10 +29,12 @@ class Head:
     times: dict[str, tuple[int, int]] = field(default_factory=dict)
     segments: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     """Ids by step and by name of the list."""
+    open: dict[str, bool] = field(default_factory=dict)
+    """Whether something is to come of a step's rows, so that time matters when nothing arrives."""
 
 
 def encode_punctuation(punctuation: Punctuation) -> bytes:
-    return json.dumps(asdict(punctuation)).encode()
+    return json.dumps(vars(punctuation)).encode()
 
 
 def clocks_of(chunk: Chunk) -> dict[str, int] | None:
@@ -68,6 +70,7 @@ class PageKernel:
     """Runs the steps of one level of a program over one page at a time."""
 
     def __init__(self, program: Program, level: int, cache: SegmentCache, scope: str) -> None:
+        self.program = program
         self.steps = [step for step in program.steps if step.level == level]
         self.last = level + 1 == program.levels
         self.cache, self.scope = cache, scope
@@ -85,30 +88,32 @@ class PageKernel:
         times = PartitionTimes({name: (high, at) for name, (high, at) in head.times.items()})
         times.note(punctuation)
         out: list[Chunk] = [] if self.last else list(marks)
-        late = 0
+        late: dict[str, int] = {}
+        watermarks: dict[str, Any] = {}
         for step in self.steps:
             before = head.clocks.get(step.name, BEGINNING)
-            after = clock(times, punctuation, step.paces, before)
+            said = clock(times, punctuation, step.paces, before)
+            after, watermarks[step.name] = said.time, {"held_by": said.held_by, "idle": said.idle}
             rows = by_edge.pop(step.input, [])
             if rows or self._matters(step, head, before, after):
                 batch = Batch(unpack_all(rows) if rows else None, before, after, punctuation.tick)
                 result = self._step(page, step, head, store, batch)
-                late += 0 if result.late is None else result.late.height
+                late[step.name] = 0 if result.late is None else result.late.height
                 out += _chunks(page, step, result)
             head.clocks[step.name] = after
+        times.forget(punctuation, self.program.paces)
         head.times = times.seen
         out += [chunk for rest in by_edge.values() for chunk in rest]
-        out.append(status_chunk(page, clocks=head.clocks, open=self._waiting(head), late=late))
-        encoded = json.dumps(asdict(head)).encode()
+        facts = {"clocks": head.clocks, "open": any(head.open.values()), "late": late}
+        if page == 0:  # they are the same on all pages
+            facts |= {"watermarks": watermarks, "tick": punctuation.tick}
+        out.append(status_chunk(page, **facts))
+        encoded = json.dumps(vars(head)).encode()
         return (None if encoded == head_bytes else encoded), out
 
     def _matters(self, step: Step, head: Head, before: int, after: int) -> bool:
         """Whether a step has something to do when no rows came."""
         return after > before and bool(head.segments.get(step.name))
-
-    def _waiting(self, head: Head) -> bool:
-        """Whether windows are open, so that time matters also when nothing arrives."""
-        return any(step.timed and head.segments.get(step.name) for step in self.steps)
 
     def _step(self, page: int, step: Step, head: Head, store: Store, batch: Batch) -> Result:
         scope = f"{self.scope}/{step.name}/{page}"
@@ -122,6 +127,7 @@ class PageKernel:
         result = advance(step, state, batch)
         saved = {name: save(rows, store, self.cache, scope) for name, rows in state.lists.items()}
         head.segments[step.name] = {n: ids for n, ids in (known | saved).items() if ids}
+        head.open[step.name] = state.last_time() > step.done(batch.after)
         return result
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from riverrun.event_time import END
+from riverrun.event_time import BEGINNING, END
 from riverrun.kernels.chunks import pack, unpack
 
 FAN = 4
@@ -68,6 +68,10 @@ class Segment:
         if "__until" not in self.rows.columns:
             return self._window
         return np.asarray(self.rows["__until"].to_numpy()[self._by_time])
+
+    @property
+    def last_time(self) -> int:
+        return int(self._times[-1])
 
     def ended(self, closed: int) -> int:
         """How many rows have ended."""
@@ -177,6 +181,9 @@ class SegmentList:
         standing = self.lookup(pl.concat(found).select("__window", *self._match))
         assert standing is not None
         return standing.filter(pl.col("__until").is_between(low, high, closed="right"))
+
+    def last_time(self) -> int:
+        return max((segment.last_time for segment in self.segments), default=BEGINNING)
 
     def newest(self, parts: list[pl.DataFrame]) -> pl.DataFrame:
         """The rows that no later part replaces."""

@@ -47,6 +47,11 @@ class StepState:
             self.load(name, self.lists[name])
         return self.lists[name]
 
+    def last_time(self) -> int:
+        """When the last row that is kept ends."""
+        kept = (rows.last_time() for rows in self.lists.values())
+        return max(kept, default=BEGINNING)
+
 
 def split_late(
     step: Step, rows: pl.DataFrame, before: int

@@ -33,6 +33,7 @@ from riverrun.plan.nodes import (
 )
 from riverrun.program import (
     CLOSED,
+    ROWS,
     Aggregating,
     Branch,
     Deduplicating,
@@ -192,7 +193,7 @@ def dead_output(app: str) -> OutputSpec:
 
 
 def _source_spec(index: int, node: Source, branches: list[Branch]) -> SourceSpec:
-    text = " ".join([node.time, *(branch.query or "" for branch in branches)])
+    text = " ".join([*node.reads, *(branch.query or "" for branch in branches)])
     used = frozenset(name for name, _ in METADATA if re.search(rf"\b{name}\b", text))
     return SourceSpec(
         topic=node.topic,
@@ -204,6 +205,10 @@ def _source_spec(index: int, node: Source, branches: list[Branch]) -> SourceSpec
         start=node.start,
         on_loss=node.on_loss,
         metadata=used,
+        producer=node.producer,
+        punctuation=node.punctuation,
+        max_ahead=node.max_ahead,
+        at=str(node.at),
     )
 
 
@@ -355,7 +360,7 @@ def _singles(step: Aggregate, source: str, more: str = "") -> str:
 def _combined(step: Aggregate, source: str) -> str:
     """Groups of a lot's rows as parts, when none of them can be late."""
     return (
-        f"SELECT __window, {_parts(step)}, 0::BIGINT AS __revision "
+        f"SELECT __window, {_parts(step)}, 0::BIGINT AS __revision, count(*) AS {ROWS} "
         f"FROM {_with_window(step, source)} GROUP BY __window, {_list(step.keys)}"
     )
 
@@ -363,7 +368,7 @@ def _combined(step: Aggregate, source: str) -> str:
 def _single_if_late(step: Aggregate, source: str) -> str:
     """The same, but rows that may be late at the clock stay single, with all their columns."""
     return (
-        f"SELECT __window, {_parts(step)}, 0::BIGINT AS __revision, "
+        f"SELECT __window, {_parts(step)}, 0::BIGINT AS __revision, count(*) AS {ROWS}, "
         f"any_value({_packed_row(step)}) FILTER (__may_be_late) AS __row "
         f"FROM (SELECT *, __window <= {CLOSED} AS __may_be_late "
         f"FROM {_with_window(step, source)}) "

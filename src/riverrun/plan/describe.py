@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from riverrun.errors import Location
-from riverrun.event_time import duration_text
+from riverrun.event_time import UNITS, duration_text
 from riverrun.plan.compile import DEAD_SCHEMA, dead_output, nodes_of, with_late_outputs
 from riverrun.plan.nodes import (
     Aggregate,
@@ -34,6 +34,7 @@ from riverrun.program import Aggregation, Sink, Topic
 from riverrun.schema import Schema, quoted
 from riverrun.windowing import MONDAY, Window
 
+MAX_AHEAD = UNITS["day"]
 SHAPES = {"source": '[/"{}"/]', "step": '[["{}"]]', "output": '(["{}"])'}
 
 
@@ -83,10 +84,23 @@ def _source_block(source: Source, folder: Path) -> list[str]:
         _headline(f"source {source.topic}", source.at, folder),
         _field("schema", _columns(source.schema)),
         _field("key", source.key or "none"),
-        _field("time", source.time),
+        _field("time", str(source.time)),
         _field("lateness", f"{duration_text(pace.lateness)}, idle {duration_text(pace.idle)}"),
+        *(_field(name, text or "none") for name, text in _unusual(source).items()),
         _field("start", source.start),
     ]
+
+
+def _unusual(source: Source) -> dict[str, str | None]:
+    """What a source says of time beyond the defaults."""
+    found: dict[str, str | None] = {}
+    if source.producer is not None:
+        found["producer"] = source.producer
+    if source.punctuation is not None:
+        found["punctuation"] = source.punctuation
+    if source.max_ahead != MAX_AHEAD:
+        found["max_ahead"] = None if source.max_ahead is None else duration_text(source.max_ahead)
+    return found
 
 
 def _step_block(step: StepNode, folder: Path) -> list[str]:
@@ -155,7 +169,8 @@ def _columns(schema: Schema) -> str:
 def _window_text(step: Aggregate) -> str:
     if step.window.kind == "all":
         return "none: one row per key, for ever"
-    return f"{window_text(step.window)}, updatable {duration_text(step.updatable)}"
+    alert = "" if step.late_alert is None else f", late_alert {step.late_alert:g}"
+    return f"{window_text(step.window)}, updatable {duration_text(step.updatable)}{alert}"
 
 
 def window_text(window: Window) -> str:
@@ -294,9 +309,10 @@ def _source_dict(source: Source) -> dict[str, Any]:
         "topic": source.topic,
         "schema": _schema_dict(source.schema),
         "key": source.key,
-        "time": source.time,
+        "time": str(source.time),
         "lateness": duration_text(source.pace.lateness),
         "idle": duration_text(source.pace.idle),
+        **_unusual(source),
         "start": source.start,
         "at": str(source.at),
     }

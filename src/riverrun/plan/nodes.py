@@ -10,6 +10,7 @@ from riverrun.errors import Location
 from riverrun.event_time import Pace
 from riverrun.program import Aggregation, Emit, Sink
 from riverrun.schema import Schema
+from riverrun.times import EventTime
 from riverrun.windowing import Window
 
 
@@ -22,12 +23,19 @@ class Source:
     """What the records hold."""
     schema: Schema
     key: str | None
-    time: str
-    """The column that tells when an event happened, or `_timestamp`."""
+    time: EventTime
     pace: Pace
     start: str
     on_loss: Literal["stop", "skip"]
     at: Location
+    producer: str | None = None
+    punctuation: str | None = None
+    max_ahead: int | None = None
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Columns and expressions that reading itself uses."""
+        return (*self.time.columns, self.producer or "", self.punctuation or "")
 
 
 @dataclass(frozen=True)

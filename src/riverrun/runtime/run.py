@@ -19,6 +19,7 @@ from riverrun.config import Settings
 from riverrun.connectors import admin
 from riverrun.connectors.kafka import KafkaTopics
 from riverrun.embedded import java, kafka
+from riverrun.errors import TopicError
 from riverrun.program import OutputSpec, Program, Topic
 from riverrun.runtime import checkpoint
 from riverrun.spark import session as spark_session
@@ -26,6 +27,7 @@ from riverrun.spark.failures import translated
 from riverrun.spark.lower import start_query
 from riverrun.spark.source import Job
 from riverrun.spark.writer import last_status
+from riverrun.times import AppendTime
 
 Tell = Callable[[str], None]
 WATCH = 0.1
@@ -137,9 +139,25 @@ def prepare_topics(program: Program, client: dict[str, str]) -> None:
     """Input topics must be there; output topics are created as they are needed."""
     existing = {topic.name for topic in admin.topics(client)}
     KafkaTopics(client).facts([source.topic for source in program.sources])
+    _require_append_time(program, client)
     for output in program.outputs:
         if isinstance(output.sink, Topic) and output.sink.name not in existing:
             _create(output, output.sink, client)
+
+
+def _require_append_time(program: Program, client: dict[str, str]) -> None:
+    for source in program.sources:
+        if not isinstance(source.time, AppendTime):
+            continue
+        found = admin.setting(client, source.topic, admin.TIMESTAMP_TYPE)
+        if found != admin.APPEND_TIME:
+            raise TopicError(
+                f"the topic {source.topic!r} does not keep append time",
+                where=source.at,
+                got=f"{admin.TIMESTAMP_TYPE} is {found}: records have their producer's time",
+                hint=f"set {admin.TIMESTAMP_TYPE}={admin.APPEND_TIME} on the topic with Kafka's own"
+                f" tools, or create it with `riverrun topics create {source.topic} --append-time`",
+            )
 
 
 def _create(output: OutputSpec, sink: Topic, client: dict[str, str]) -> None:

@@ -14,7 +14,8 @@ from pyspark.sql.streaming import StreamingQuery
 from riverrun.errors import ProgramError
 from riverrun.event_time import END
 from riverrun.kernels.chunks import Chunk, unpack
-from riverrun.kernels.lots import LotReader
+from riverrun.kernels.lots import LotReader, counted
+from riverrun.kernels.pages import status_chunk
 from riverrun.plan.compile import FACT_COLUMNS, FACT_TYPES
 from riverrun.program import SparkSpec
 from riverrun.schema import quoted
@@ -130,5 +131,8 @@ def _branched(reader: LotReader, edge: str, rows: pa.Table) -> list[Chunk]:
             step = reader.program.step_at(branch.target)
             closed = step.last_closed(END) if step else END
             made = reader.evaluator.run(branch.when_closed(closed), rows=rows)
+        made, count = counted(made)
+        if step := reader.program.step_at(branch.target):
+            found.append(status_chunk(0, rows={step.name: count}))
         found += reader.packed(branch.target, made, seq)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import pickle
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -29,7 +30,7 @@ from riverrun.connectors.planning import (
     Planner,
     tasks,
 )
-from riverrun.event_time import Punctuation
+from riverrun.event_time import Now, Punctuation
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.lots import Lot, LotReader
 from riverrun.kernels.pages import PUNCTUATION, encode_punctuation, status_chunk
@@ -94,7 +95,7 @@ class Task(InputPartition):
 
     ranges: list[tuple[str, int, int]]
     punctuation: Punctuation
-    clocks: dict[str, int] | None
+    now: Now
 
 
 class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -136,20 +137,22 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         target = Offset(**end)
         dealt = tasks(Offset(**start), target)
         marks = [target.punctuation(), *(Punctuation() for _ in dealt[1:])]
-        clocks = target.clocks
-        return [Task(ranges, mark, clocks) for ranges, mark in zip(dealt, marks, strict=True)]
+        now = Now(target.tick, self.job.client is not None, target.clocks)
+        return [Task(ranges, mark, now) for ranges, mark in zip(dealt, marks, strict=True)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Task)
         job, reader = self.job, lot_reader(self.encoded)
         punctuation, events, dead = partition.punctuation, 0, 0
+        rows: Counter[str] = Counter()
         for lot in _lots(self.encoded, partition):
-            reading = reader.read(lot, partition.clocks)
+            reading = reader.read(lot, partition.now)
             events += lot.records.num_rows
             dead += reading.dead
+            rows.update(reading.rows)
             punctuation.add(Punctuation(highs=reading.highs))
             yield from as_batches(reading.chunks)
-        marks = [status_chunk(0, events=events, dead=dead)]
+        marks = [status_chunk(0, events=events, dead=dead, rows=rows)]
         if job.program.steps:
             data = encode_punctuation(punctuation)
             marks += [Chunk(page, PUNCTUATION, 0, data) for page in range(job.program.pages)]

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
+from riverrun.delivery.alerts import LateShares
 from riverrun.delivery.encode import Line, lines, ordered
 from riverrun.delivery.kafka import KafkaSink
 from riverrun.delivery.outbox import Outbox, Status
@@ -79,7 +80,7 @@ class StreamSink(DataSourceStreamArrowWriter):
             if isinstance(message, Delivered):
                 total.add(message.status)
                 shown += message.shown
-        note_status(self.status_folder, batchId, total, shown)
+        note_status(self.status_folder, self.program, (batchId, total, shown))
 
 
 def _keep(folder: Path, found: list[Line]) -> None:
@@ -92,15 +93,18 @@ def _keep(folder: Path, found: list[Line]) -> None:
     os.replace(file.with_suffix(".tmp"), file)
 
 
-def note_status(folder: Path, batch: int, status: Status, shown: list[Line]) -> None:
+def note_status(folder: Path, program: Program, batch: tuple[int, Status, list[Line]]) -> None:
     """Counts go up from batch to batch; what is shown is of this batch."""
+    number, status, shown = batch
     before = last_status(folder) or {}
     total = Status(
-        events=before.get("events", 0), dead=before.get("dead", 0), late=before.get("late", 0),
-        written=before.get("written", {}),
+        events=before.get("events", 0), dead=before.get("dead", 0), late=before.get("late", {}),
+        rows=before.get("rows", {}), written=before.get("written", {}),
     )  # fmt: skip
     total.add(status)
-    noted = {**asdict(total), "batch": batch, "shown": shown}
+    shares = LateShares(before.get("recent", {}), before.get("alerts", []))
+    shares.add(program.late_alerts, status)
+    noted = {**asdict(total), **asdict(shares), "batch": number, "shown": shown}
     temporary = folder / "status.tmp"
     temporary.write_text(json.dumps(noted))
     os.replace(temporary, folder / "status.json")

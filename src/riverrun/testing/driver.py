@@ -15,10 +15,18 @@ from typing import Any
 from riverrun.app import App
 from riverrun.connectors.files import MemoryTopics, as_bytes
 from riverrun.connectors.lines import Record
+from riverrun.delivery.alerts import LateShares
 from riverrun.delivery.encode import Line, lines, ordered
 from riverrun.delivery.outbox import Outbox, Status
-from riverrun.errors import InputError, ProgramError
-from riverrun.event_time import Duration, Punctuation, microseconds, topic_of
+from riverrun.errors import InputError, ProgramError, caller
+from riverrun.event_time import (
+    Duration,
+    Now,
+    Punctuation,
+    microseconds,
+    milliseconds_of,
+    topic_of,
+)
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.lots import LotReader
 from riverrun.kernels.pages import PUNCTUATION, PageKernel, encode_punctuation
@@ -62,6 +70,8 @@ class Checkpoint:
 class Driver:
     """A program at rest. Nothing happens between calls.
 
+    Its wall clock stands at zero, or at `now`, a time in ISO 8601, until `pass_time` moves it.
+
     >>> import riverrun as rr
     >>> app = rr.App("shop")
     >>> app.stream("views", schema="page string, ms bigint").where("ms > 500").to("slow")
@@ -76,7 +86,7 @@ class Driver:
     ... ''')
     """
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, *, now: str | None = None) -> None:
         self.program = app.program()
         if self.program.spark_steps:
             raise ProgramError(
@@ -84,12 +94,15 @@ class Driver:
                 hint="test the function with Spark, or run `riverrun try --engine spark`",
             )
         self.topics = MemoryTopics()
+        self.wall = now is not None
+        self.started_at = milliseconds_of(now, caller()) * 1000 if now else 0
         self._start_over()
 
     def _start_over(self) -> None:
         self.checkpoint = Checkpoint()
-        self.tick = 0
+        self.tick = self.started_at
         self.status = Status()
+        self.late_shares = LateShares()
         self.outputs: dict[str, list[Line]] = {each.name: [] for each in self.program.outputs}
         self.history: list[tuple[int, dict[str, int], bool]] = []
         self._start_worker()
@@ -100,6 +113,11 @@ class Driver:
             PageKernel(self.program, level, SegmentCache(CACHE), "driver")
             for level in range(self.program.levels)
         ]
+
+    @property
+    def alerts(self) -> list[dict[str, Any]]:
+        """Steps of which more rows are late than their `late_alert` allows."""
+        return self.late_shares.alerts
 
     def send(
         self,
@@ -150,6 +168,7 @@ class Driver:
         self.history.append((self.tick, dict(ends), ended))
         self.checkpoint = checkpoint
         self.status.add(status)
+        self.late_shares.add(self.program.late_alerts, status)
         for line in found:
             self.outputs[line["output"]].append(line)
         return Lines(found)
@@ -231,12 +250,13 @@ class Driver:
             for name, end in ends.items()
             if topic_of(name) in sources
         ]
+        now = Now(self.tick, self.wall, self.checkpoint.clocks)
         chunks: list[Chunk] = []
         for lot in self.topics.lots(ranges, headers):
-            reading = self.reader.read(lot, self.checkpoint.clocks)
+            reading = self.reader.read(lot, now)
             chunks += reading.chunks
-            status.dead += reading.dead
-            status.events += lot.records.num_rows
+            events = lot.records.num_rows
+            status.add(Status(events=events, dead=reading.dead, rows=reading.rows))
             punctuation.add(Punctuation(highs=reading.highs))
         return chunks
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from riverrun.aggregate import Agg, aggregation, is_number
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.event_time import Duration, duration_text, microseconds
-from riverrun.kernels import sql
 from riverrun.plan.nodes import (
     Aggregate,
     Deduplicate,
@@ -18,131 +17,15 @@ from riverrun.plan.nodes import (
     KeyBy,
     Late,
     MarkSeen,
-    Node,
-    Output,
-    Select,
-    Source,
     SparkStep,
-    StepNode,
     Union,
-    Where,
-    WithColumns,
-    changes,
     has_late_rows,
-    inputs_of,
     key_of,
 )
-from riverrun.program import Aggregation, Emit, Screen, Sink, Topic, compared_names
-from riverrun.schema import RESERVED, Column, Schema, parse, quoted
+from riverrun.program import Aggregation, Emit, compared_names
+from riverrun.relation import Relation, origin_name, step_keys
+from riverrun.schema import RESERVED, Column, Schema, parse
 from riverrun.windowing import Window
-
-
-class Registry(Protocol):
-    """What the language needs of an application: a place to note outputs."""
-
-    def add(self, output: Output) -> None: ...
-
-
-def named_expressions(
-    positional: tuple[str, ...], named: dict[str, str], schema: Schema
-) -> list[tuple[str, str]]:
-    """`("page", "ms / 1000 as seconds", slow="ms > 500")` as (name, expression) pairs."""
-    pairs = []
-    for text in positional:
-        alias = re.fullmatch(r'(.+)\s+as\s+"?(\w+)"?\s*', text, re.IGNORECASE | re.DOTALL)
-        pairs.append((alias[2], alias[1]) if alias else (text, text))
-    pairs += list(named.items())
-    return [(name, schema.expression(text)) for name, text in pairs]
-
-
-def checked_columns(
-    pairs: list[tuple[str, str]], schema: Schema, at: Location
-) -> tuple[Column, ...]:
-    names = [name for name, _ in pairs]
-    for name in names:
-        if not re.fullmatch(r"\w+", name) and name not in schema:
-            raise ProgramError(
-                "a computed column needs a name",
-                where=at,
-                got=name,
-                hint=f'write "{name} as NAME", or NAME="{name}"',
-            )
-        if name.startswith(RESERVED):
-            raise ProgramError(f"the column name {name!r} is reserved", where=at)
-        if [other.lower() for other in names].count(name.lower()) > 1:
-            raise ProgramError(f"the column {name!r} is given twice", where=at)
-    return tuple(Column(name, sql.type_of(text, schema, at)) for name, text in pairs)
-
-
-@dataclass(frozen=True)
-class Relation:
-    """What streams and tables share: rows that can be filtered, computed and written."""
-
-    registry: Registry
-    node: Node
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.node.schema.visible.names
-
-    def _where(self, condition: str) -> Where:
-        at, schema = caller(), self.node.schema
-        condition = schema.expression(condition)
-        found = sql.type_of(condition, schema, at)
-        if found != "BOOLEAN":
-            raise ProgramError(
-                "a condition must be true or false", where=at, got=f"{condition}: {found}"
-            )
-        return Where(self.node, condition, schema, at)
-
-    def _select(self, positional: tuple[str, ...], named: dict[str, str]) -> Select:
-        at, schema = caller(), self.node.schema
-        pairs = named_expressions(positional, named, schema)
-        if not pairs:
-            raise ProgramError("select needs at least one column", where=at)
-        node = Select(self.node, tuple(pairs), Schema(checked_columns(pairs, schema, at)), at)
-        self._keep_table_key(node, dict(pairs))
-        return node
-
-    def _with_columns(self, named: dict[str, str]) -> WithColumns:
-        at, schema = caller(), self.node.schema
-        pairs = named_expressions((), named, schema)
-        if not pairs:
-            raise ProgramError("with_columns needs at least one column", where=at)
-        new = checked_columns(pairs, schema, at)
-        kept = tuple(column for column in schema.columns if column.name not in named)
-        node = WithColumns(self.node, tuple(pairs), Schema((*kept, *new)), at)
-        self._keep_table_key(node, {n: quoted(n) for n in schema.names} | dict(pairs))
-        return node
-
-    def _keep_table_key(self, node: Select | WithColumns, computed: dict[str, str]) -> None:
-        if not changes(self.node):
-            return
-        for name in key_of(self.node):
-            if computed.get(name) != quoted(name):
-                raise ProgramError(
-                    f"a table keeps its key columns as they are, {name!r} is one",
-                    where=node.at,
-                    hint=f"key: {', '.join(key_of(self.node))}",
-                )
-
-    def to(self, *sinks: str | Sink) -> None:
-        """Write to Kafka topics (by name) or other sinks. All outputs leave together."""
-        at = caller()
-        if not sinks:
-            raise ProgramError("to() needs a topic or a sink", where=at)
-        for sink in sinks:
-            target = Topic(sink) if isinstance(sink, str) else sink
-            if isinstance(target, Screen) and target.name == "screen":
-                target = Screen(_screen_name(self.node))
-            self.registry.add(Output(self.node, target, at))
-
-
-def _screen_name(node: Node) -> str:
-    while not isinstance(node, StepNode | Source | SparkStep | Union):
-        node = node.input
-    origin = node.topic if isinstance(node, Source) else getattr(node, "name", "union")
-    return f"screen:{origin}"
 
 
 @dataclass(frozen=True)
@@ -202,17 +85,17 @@ class Stream(Relation):
     def group_by(self, *columns: str, name: str | None = None) -> Grouped:
         """Group rows by columns, for `.window(…).agg(…)` or `.agg(…)`. `name` names the step."""
         at = caller()
-        columns = _step_keys("group_by", self, columns, name, at)
+        columns = step_keys("group_by", self, columns, name, at)
         return Grouped(self, columns, name, Window("all"), at)
 
     def deduplicate(self, *columns: str, within: Duration, name: str | None = None) -> Stream:
         """Of rows with the same values in the columns, less than `within` apart, the first."""
         at = caller()
-        keys = _step_keys("deduplicate", self, columns, name, at)
+        keys = step_keys("deduplicate", self, columns, name, at)
         period = microseconds(within, at)
         if period <= 0:
             raise ProgramError("deduplicate needs a period above zero", where=at, got=repr(within))
-        made = name or f"{_origin_name(self.node)}_once_by_{'_'.join(columns)}"
+        made = name or f"{origin_name(self.node)}_once_by_{'_'.join(columns)}"
         return replace(
             self, node=Deduplicate(self.node, made, keys, period, self.node.schema.visible, at)
         )
@@ -231,7 +114,7 @@ class Stream(Relation):
         for seen with a probability of at most `error`, never the other way round.
         """
         at, schema = caller(), self.node.schema.visible
-        keys = _step_keys("mark_seen", self, columns, name, at)
+        keys = step_keys("mark_seen", self, columns, name, at)
         if into in schema or not re.fullmatch(r"\w+", into) or into.startswith(RESERVED):
             raise ProgramError(f"the name {into!r} is taken", where=at, hint='into="…"')
         if capacity < 1 or not 0 < error < 1:
@@ -240,7 +123,7 @@ class Stream(Relation):
                 where=at,
                 got=f"capacity {capacity}, error {error}",
             )
-        made = name or f"{_origin_name(self.node)}_seen_by_{'_'.join(columns)}"
+        made = name or f"{origin_name(self.node)}_seen_by_{'_'.join(columns)}"
         marked = Schema((*schema.columns, Column(into, "BOOLEAN")))
         return replace(
             self, node=MarkSeen(self.node, made, keys, into, capacity, error, marked, at)
@@ -267,19 +150,6 @@ class Stream(Relation):
         name = getattr(function, "__name__", "function").strip("<>")
         node = SparkStep(self.node, function, parse(schema, at), at, name)
         return replace(self, node=node)
-
-
-def _step_keys(
-    what: str, rows: Relation, columns: tuple[str, ...], name: str | None, at: Location
-) -> tuple[str, ...]:
-    """The key columns of a step, checked."""
-    if not columns:
-        raise ProgramError(f"{what} needs at least one column", where=at)
-    for column in columns:
-        rows.node.schema.visible.require(column, at)
-    if name is not None and not re.fullmatch(r"[\w.-]+", name):
-        raise ProgramError("a step's name has letters, digits, _ . and -", where=at, got=name)
-    return columns
 
 
 @dataclass(frozen=True)
@@ -373,7 +243,7 @@ class Grouped:
         return keys if self.kind.kind == "all" else (*keys, *bounds)
 
     def _derived_name(self) -> str:
-        name = f"{_origin_name(self.rows.node)}_by_{'_'.join(self.columns)}"
+        name = f"{origin_name(self.rows.node)}_by_{'_'.join(self.columns)}"
         period = duration_text(self.kind.size).replace(" ", "_")
         match self.kind.kind:
             case "all":
@@ -424,19 +294,6 @@ def _result_columns(each: Aggregation) -> tuple[Column, ...]:
     )
 
 
-def _origin_name(node: Node) -> str:
-    """Steps are named by what feeds them: topics, or the step before."""
-    return "_".join(_origins(node))
-
-
-def _origins(node: Node) -> list[str]:
-    if isinstance(node, Source):
-        return [node.topic]
-    if isinstance(node, StepNode):
-        return [node.name]
-    return sorted({name for each in inputs_of(node) for name in _origins(each)})
-
-
 def _refuse_clash(columns: tuple[Column, ...], at: Location) -> None:
     names = [column.name for column in columns]
     for name in names:
@@ -471,7 +328,7 @@ class Table(Relation):
     def group_by(self, *columns: str, name: str | None = None) -> Grouped:
         """Group the table's rows, for `.agg(…)`: a row that changes or goes is taken away again."""
         at = caller()
-        columns = _step_keys("group_by", self, columns, name, at)
+        columns = step_keys("group_by", self, columns, name, at)
         return Grouped(self, columns, name, Window("all"), at)
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 
 from riverrun.errors import ProgramError
 from riverrun.event_time import Pace
-from riverrun.kernels.aggregates import parts_sql
+from riverrun.plan.inputs import FACT_COLUMNS, column_list, into_aggregate, whole_rows
 from riverrun.plan.nodes import (
     Aggregate,
     Deduplicate,
@@ -32,8 +32,6 @@ from riverrun.plan.nodes import (
     key_of,
 )
 from riverrun.program import (
-    CLOSED,
-    ROWS,
     Aggregating,
     Branch,
     Deduplicating,
@@ -47,7 +45,6 @@ from riverrun.program import (
 )
 from riverrun.schema import METADATA, parse, quoted
 
-FACT_COLUMNS = ("__at", "__pos", "__sub")
 FACT_TYPES = ("TIMESTAMP", "BIGINT", "BIGINT")
 CHANGE_COLUMNS = ("__op", "__revision")
 
@@ -261,10 +258,10 @@ def _into_output(output: Output) -> Iterator[Branch]:
     hidden = CHANGE_COLUMNS if changes(output.input) else FACT_COLUMNS
     for origin, query in _paths(output.input):
         source = f"({query})" if query else "rows"
-        chosen = f"SELECT {_list((*columns, *own_key, *hidden))} FROM {source}"
+        chosen = f"SELECT {column_list((*columns, *own_key, *hidden))} FROM {source}"
         if changes(output.input) and query:
             # a row that is taken back and put there again unchanged is no change
-            chosen = f"{chosen} QUALIFY count(*) OVER (PARTITION BY {_list(columns)}) = 1"
+            chosen = f"{chosen} QUALIFY count(*) OVER (PARTITION BY {column_list(columns)}) = 1"
         final = chosen if query or own_key else None
         yield Branch(origin, final, f"out:{output.name}", str(output.at))
 
@@ -272,7 +269,7 @@ def _into_output(output: Output) -> Iterator[Branch]:
 def _into_spark(step: SparkStep) -> Iterator[Branch]:
     columns = (*step.input.schema.visible.names, *FACT_COLUMNS)
     for origin, query in _paths_from_sources(step):
-        final = f"SELECT {_list(columns)} FROM ({query or 'rows'})"
+        final = f"SELECT {column_list(columns)} FROM ({query or 'rows'})"
         yield Branch(origin, final, f"spark:{step.name}", str(step.at))
 
 
@@ -280,9 +277,9 @@ def _into_step(step: StepNode) -> Iterator[Branch]:
     for origin, query in _paths(step.input):
         source = f"({query})" if query else "rows"
         if isinstance(step, Aggregate):
-            careful, combined = _into_aggregate(step, source)
+            careful, combined = into_aggregate(step, source)
         else:
-            careful, combined = _whole_rows(step, source), None
+            careful, combined = whole_rows(step, source), None
         if origin.startswith("late:") and has_late_rows(step):
             raise ProgramError(
                 f"the step {step.name!r} is fed with late rows",
@@ -303,82 +300,6 @@ def _paths_from_sources(step: SparkStep) -> Iterator[tuple[str, str | None]]:
                 hint="write to a topic with .to(…), and read the topic in another application",
             )
         yield origin, query
-
-
-def _whole_rows(step: StepNode, source: str) -> str:
-    columns = (*step.input.schema.visible.names, *FACT_COLUMNS)
-    return f"SELECT {_list(columns)}, epoch_us(__at) AS __window FROM {source}"
-
-
-def _into_aggregate(step: Aggregate, source: str) -> tuple[str, str | None]:
-    """The query that keeps rows whole that may be late, and the one for when none can be."""
-    if changes(step.input):
-        return _signed(step, source), None
-    if step.window.kind == "sliding":
-        return _singles(step, source, f"{_packed_row(step)} AS __row, __pos, __sub"), None
-    if step.window.kind == "session":
-        late = f"CASE WHEN __window <= {CLOSED} THEN {_packed_row(step)} END AS __row"
-        return _singles(step, source, late), _singles(step, source)
-    combined = _combined(step, source)
-    return combined if step.window.kind == "all" else _single_if_late(step, source), combined
-
-
-def _parts(step: Aggregate, *, signed: bool = False) -> str:
-    return ", ".join([_list(step.keys), *parts_sql(step.aggregations, signed=signed)])
-
-
-def _with_window(step: Aggregate, source: str) -> str:
-    return f"(SELECT *, {step.window.start_sql('__at')} AS __window FROM {source})"
-
-
-def _packed_row(step: Aggregate) -> str:
-    columns = (*step.input.schema.visible.names, *FACT_COLUMNS)
-    row = ", ".join(f"{quoted(name)} := {quoted(name)}" for name in columns)
-    return f"struct_pack({row})"
-
-
-def _signed(step: Aggregate, source: str) -> str:
-    """Groups of changes as parts that add and take away."""
-    return (
-        f"SELECT 0::BIGINT AS __window, {_parts(step, signed=True)}, "
-        f"sum(__op)::BIGINT AS __n, 0::BIGINT AS __revision "
-        f"FROM {source} GROUP BY {_list(step.keys)}"
-    )
-
-
-def _singles(step: Aggregate, source: str, more: str = "") -> str:
-    """Every row as parts of its own."""
-    row = f"(SELECT *, {more or 'NULL AS __row'} FROM {_with_window(step, source)})"
-    kept = "".join(f", any_value({n}) AS {n}" for n in ("__row",) if more)
-    place = ", __pos, __sub" if step.window.kind == "sliding" else ""
-    return (
-        f"SELECT __window, {_parts(step)}, 0::BIGINT AS __revision{kept}{place} "
-        f"FROM {row} GROUP BY __window, {_list(step.keys)}, __pos, __sub"
-    )
-
-
-def _combined(step: Aggregate, source: str) -> str:
-    """Groups of a lot's rows as parts, when none of them can be late."""
-    return (
-        f"SELECT __window, {_parts(step)}, 0::BIGINT AS __revision, count(*) AS {ROWS} "
-        f"FROM {_with_window(step, source)} GROUP BY __window, {_list(step.keys)}"
-    )
-
-
-def _single_if_late(step: Aggregate, source: str) -> str:
-    """The same, but rows that may be late at the clock stay single, with all their columns."""
-    return (
-        f"SELECT __window, {_parts(step)}, 0::BIGINT AS __revision, count(*) AS {ROWS}, "
-        f"any_value({_packed_row(step)}) FILTER (__may_be_late) AS __row "
-        f"FROM (SELECT *, __window <= {CLOSED} AS __may_be_late "
-        f"FROM {_with_window(step, source)}) "
-        f"GROUP BY __window, {_list(step.keys)}, "
-        "CASE WHEN __may_be_late THEN __pos END, CASE WHEN __may_be_late THEN __sub END"
-    )
-
-
-def _list(names: tuple[str, ...]) -> str:
-    return ", ".join(quoted(name) for name in names)
 
 
 def _paths(node: Node) -> Iterator[tuple[str, str | None]]:
@@ -406,7 +327,7 @@ def _paths(node: Node) -> Iterator[tuple[str, str | None]]:
 
 
 def _member(node: Union, index: int, query: str) -> str:
-    columns = _list(node.schema.visible.names)
+    columns = column_list(node.schema.visible.names)
     source = query if query == "rows" else f"({query})"
     sub = f"__sub * {len(node.inputs)} + {index} AS __sub"
     return f"SELECT {columns}, __at, __pos, {sub} FROM {source}"
@@ -418,13 +339,13 @@ def _stateless(node: Where | Select | WithColumns | Explode, source: str) -> str
     if isinstance(node, Select):
         columns = ", ".join(f"({sql}) AS {quoted(name)}" for name, sql in node.columns)
         hidden = CHANGE_COLUMNS if changes(node) else FACT_COLUMNS
-        return f"SELECT {columns}, {_list(hidden)} FROM {source}"
+        return f"SELECT {columns}, {column_list(hidden)} FROM {source}"
     if isinstance(node, WithColumns):
         new = ", ".join(f"({sql}) AS {quoted(name)}" for name, sql in node.columns)
         known = [name for name, _ in node.columns if name in node.input.schema]
-        kept = f"* EXCLUDE ({_list(tuple(known))})" if known else "*"
+        kept = f"* EXCLUDE ({column_list(tuple(known))})" if known else "*"
         return f"SELECT {kept}, {new} FROM {source}"
-    others = _list(tuple(name for name in node.schema.names if name != node.column))
+    others = column_list(tuple(name for name in node.schema.names if name != node.column))
     column = quoted(node.column)
     # the place of an element within its list keeps rows of one record in order
     return (

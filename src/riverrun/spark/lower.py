@@ -16,7 +16,8 @@ from riverrun.event_time import END
 from riverrun.kernels.chunks import Chunk, unpack
 from riverrun.kernels.lots import LotReader, counted
 from riverrun.kernels.pages import status_chunk
-from riverrun.plan.compile import FACT_COLUMNS, FACT_TYPES
+from riverrun.plan.compile import FACT_TYPES
+from riverrun.plan.inputs import FACT_COLUMNS
 from riverrun.program import SparkSpec
 from riverrun.schema import quoted
 from riverrun.spark.exchange import PageProcessor

@@ -1,0 +1,160 @@
+"""What streams and tables share: rows that can be filtered, computed and written."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Protocol
+
+from riverrun.errors import Location, ProgramError, caller
+from riverrun.kernels import sql
+from riverrun.plan.nodes import (
+    Node,
+    Output,
+    Select,
+    Source,
+    SparkStep,
+    StepNode,
+    Union,
+    Where,
+    WithColumns,
+    changes,
+    inputs_of,
+    key_of,
+)
+from riverrun.program import Screen, Sink, Topic
+from riverrun.schema import RESERVED, Column, Schema, quoted
+
+
+class Registry(Protocol):
+    """What the language needs of an application: a place to note outputs."""
+
+    def add(self, output: Output) -> None: ...
+
+
+def named_expressions(
+    positional: tuple[str, ...], named: dict[str, str], schema: Schema
+) -> list[tuple[str, str]]:
+    """`("page", "ms / 1000 as seconds", slow="ms > 500")` as (name, expression) pairs."""
+    pairs = []
+    for text in positional:
+        alias = re.fullmatch(r'(.+)\s+as\s+"?(\w+)"?\s*', text, re.IGNORECASE | re.DOTALL)
+        pairs.append((alias[2], alias[1]) if alias else (text, text))
+    pairs += list(named.items())
+    return [(name, schema.expression(text)) for name, text in pairs]
+
+
+def checked_columns(
+    pairs: list[tuple[str, str]], schema: Schema, at: Location
+) -> tuple[Column, ...]:
+    names = [name for name, _ in pairs]
+    for name in names:
+        if not re.fullmatch(r"\w+", name) and name not in schema:
+            raise ProgramError(
+                "a computed column needs a name",
+                where=at,
+                got=name,
+                hint=f'write "{name} as NAME", or NAME="{name}"',
+            )
+        if name.startswith(RESERVED):
+            raise ProgramError(f"the column name {name!r} is reserved", where=at)
+        if [other.lower() for other in names].count(name.lower()) > 1:
+            raise ProgramError(f"the column {name!r} is given twice", where=at)
+    return tuple(Column(name, sql.type_of(text, schema, at)) for name, text in pairs)
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What streams and tables share: rows that can be filtered, computed and written."""
+
+    registry: Registry
+    node: Node
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.node.schema.visible.names
+
+    def _where(self, condition: str) -> Where:
+        at, schema = caller(), self.node.schema
+        condition = schema.expression(condition)
+        found = sql.type_of(condition, schema, at)
+        if found != "BOOLEAN":
+            raise ProgramError(
+                "a condition must be true or false", where=at, got=f"{condition}: {found}"
+            )
+        return Where(self.node, condition, schema, at)
+
+    def _select(self, positional: tuple[str, ...], named: dict[str, str]) -> Select:
+        at, schema = caller(), self.node.schema
+        pairs = named_expressions(positional, named, schema)
+        if not pairs:
+            raise ProgramError("select needs at least one column", where=at)
+        node = Select(self.node, tuple(pairs), Schema(checked_columns(pairs, schema, at)), at)
+        self._keep_table_key(node, dict(pairs))
+        return node
+
+    def _with_columns(self, named: dict[str, str]) -> WithColumns:
+        at, schema = caller(), self.node.schema
+        pairs = named_expressions((), named, schema)
+        if not pairs:
+            raise ProgramError("with_columns needs at least one column", where=at)
+        new = checked_columns(pairs, schema, at)
+        kept = tuple(column for column in schema.columns if column.name not in named)
+        node = WithColumns(self.node, tuple(pairs), Schema((*kept, *new)), at)
+        self._keep_table_key(node, {n: quoted(n) for n in schema.names} | dict(pairs))
+        return node
+
+    def _keep_table_key(self, node: Select | WithColumns, computed: dict[str, str]) -> None:
+        if not changes(self.node):
+            return
+        for name in key_of(self.node):
+            if computed.get(name) != quoted(name):
+                raise ProgramError(
+                    f"a table keeps its key columns as they are, {name!r} is one",
+                    where=node.at,
+                    hint=f"key: {', '.join(key_of(self.node))}",
+                )
+
+    def to(self, *sinks: str | Sink) -> None:
+        """Write to Kafka topics (by name) or other sinks. All outputs leave together."""
+        at = caller()
+        if not sinks:
+            raise ProgramError("to() needs a topic or a sink", where=at)
+        for sink in sinks:
+            target = Topic(sink) if isinstance(sink, str) else sink
+            if isinstance(target, Screen) and target.name == "screen":
+                target = Screen(_screen_name(self.node))
+            self.registry.add(Output(self.node, target, at))
+
+
+def _screen_name(node: Node) -> str:
+    while not isinstance(node, StepNode | Source | SparkStep | Union):
+        node = node.input
+    origin = node.topic if isinstance(node, Source) else getattr(node, "name", "union")
+    return f"screen:{origin}"
+
+
+def step_keys(
+    what: str, rows: Relation, columns: tuple[str, ...], name: str | None, at: Location
+) -> tuple[str, ...]:
+    """The key columns of a step, checked."""
+    if not columns:
+        raise ProgramError(f"{what} needs at least one column", where=at)
+    for column in columns:
+        rows.node.schema.visible.require(column, at)
+    if name is not None and not re.fullmatch(r"[\w.-]+", name):
+        raise ProgramError("a step's name has letters, digits, _ . and -", where=at, got=name)
+    return columns
+
+
+def origin_name(node: Node) -> str:
+    """Steps are named by what feeds them: topics, or the step before."""
+    return "_".join(_origins(node))
+
+
+def _origins(node: Node) -> list[str]:
+    if isinstance(node, Source):
+        return [node.topic]
+    if isinstance(node, StepNode):
+        return [node.name]
+    return sorted({name for each in inputs_of(node) for name in _origins(each)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from riverrun.kernels.steps import Batch, Result, StepState, split_late
@@ -25,7 +26,8 @@ def advance(step: Deduplicating, state: StepState, batch: Batch) -> Result:
             fresh = first.select(
                 bucket, "__hash", *step.keys, pl.col("__window").alias("__time")
             ).sort("__window", "__hash")
-    passed.append(fresh, batch.after - 2 * step.within)
+    # a row in time may be near to one that is almost two periods behind the clock
+    passed.append(fresh, batch.after - 3 * step.within)
     return result
 
 
@@ -44,15 +46,31 @@ def _near(step: Deduplicating, rows: pl.DataFrame) -> pl.DataFrame:
 
 def _passes(step: Deduplicating, before: pl.DataFrame | None, rows: pl.DataFrame) -> pl.Series:
     """Whether each row passes; rows are in order of time."""
-    known: dict[tuple[object, ...], list[int]] = {}
-    if before is not None:
-        for *key, time in before.select(*step.keys, "__time").iter_rows():
-            known.setdefault(tuple(key), []).append(time)
-    passes = []
-    for *key, time in rows.select(*step.keys, "__window").iter_rows():
-        times = known.setdefault(tuple(key), [])
-        free = all(abs(time - other) >= step.within for other in times)
-        passes.append(free)
-        if free:
-            times.append(time)
-    return pl.Series(passes, dtype=pl.Boolean)
+    key = ["__hash", *step.keys]
+    rows = rows.select("__window", *key).with_row_index("__number")
+    free = (
+        rows
+        if before is None
+        else rows.join(_too_near(step, before, rows), on="__number", how="anti")
+    )
+    free = free.sort(*key, "__number")
+    other = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in key)
+    keys = free.select((other | (pl.int_range(pl.len()) == 0)).cum_sum()).to_series().to_numpy()
+    times, numbers = free["__window"].to_numpy(), free["__number"].to_numpy()
+    passes = np.zeros(rows.height, np.bool_)
+    while len(times):
+        # the first of each key that is left passes; those less than the period after it do not
+        first = np.flatnonzero(np.diff(keys, prepend=-1))
+        passes[numbers[first]] = True
+        since = times - np.repeat(times[first], np.diff(first, append=len(times)))
+        left = since >= step.within
+        keys, times, numbers = keys[left], times[left], numbers[left]
+    return pl.Series(passes)
+
+
+def _too_near(step: Deduplicating, before: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """The numbers of rows less than the period away from one that has passed."""
+    key = ["__hash", *step.keys]
+    pairs = rows.join(before.drop("__window"), on=key, nulls_equal=True)
+    distance = (pl.col("__window") - pl.col("__time")).abs()
+    return pairs.filter(distance < step.within).select("__number")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import polars as pl
 
-from riverrun.event_time import BEGINNING, PartitionTimes, Punctuation, clock
+from riverrun.event_time import BEGINNING, Clock, Pace, PartitionTimes, Punctuation, clock
 from riverrun.kernels import deduplication, hopping, marking, sessions, sliding, windows
 from riverrun.kernels.chunks import Chunk, pack, unpack_all
 from riverrun.kernels.state import SegmentCache, SegmentList, Store, save
@@ -26,7 +28,8 @@ class Head:
     """What a page remembers beside its segments."""
 
     clocks: dict[str, int] = field(default_factory=dict)
-    times: dict[str, tuple[int, int]] = field(default_factory=dict)
+    times: str = "{}"
+    """PartitionTimes in JSON: the same on all pages, so it is worked out once for many."""
     segments: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     """Ids by step and by name of the list."""
     open: dict[str, bool] = field(default_factory=dict)
@@ -46,6 +49,34 @@ def clocks_of(chunk: Chunk) -> dict[str, int] | None:
 
 def status_chunk(page: int, **facts: Any) -> Chunk:
     return Chunk(page, STATUS, 0, json.dumps(facts).encode())
+
+
+class Moment:
+    """What a batch says of time, after what was known of it before."""
+
+    def __init__(self, times: str, marks: list[bytes], paces: Mapping[str, Pace]) -> None:
+        self.source = (times, marks)
+        self.punctuation = Punctuation()
+        for mark in marks:
+            self.punctuation.add(Punctuation(**json.loads(mark)))
+        known = json.loads(times)
+        self.seen = PartitionTimes({name: (high, at) for name, (high, at) in known.items()})
+        self.seen.note(self.punctuation)
+        self.paces = paces
+        self.clocks: dict[tuple[str, int], Clock] = {}
+
+    def clock(self, step: Step, before: int) -> Clock:
+        if (step.name, before) not in self.clocks:
+            found = clock(self.seen, self.punctuation, step.paces, before)
+            self.clocks[step.name, before] = found
+        return self.clocks[step.name, before]
+
+    @cached_property
+    def times(self) -> str:
+        """What is to be known after the batch."""
+        kept = PartitionTimes(dict(self.seen.seen))
+        kept.forget(self.punctuation, self.paces)
+        return json.dumps(kept.seen)
 
 
 def advance(step: Step, state: StepState, batch: Batch) -> Result:
@@ -70,7 +101,8 @@ class PageKernel:
     """Runs the steps of one level of a program over one page at a time."""
 
     def __init__(self, program: Program, level: int, cache: SegmentCache, scope: str) -> None:
-        self.program = program
+        self.paces = program.paces
+        self.moment: Moment | None = None
         self.steps = [step for step in program.steps if step.level == level]
         self.last = level + 1 == program.levels
         self.cache, self.scope = cache, scope
@@ -84,32 +116,35 @@ class PageKernel:
         for chunk in chunks:
             by_edge[chunk.edge].append(chunk)
         marks = by_edge.pop(PUNCTUATION, [])
-        punctuation = _joined(marks)
-        times = PartitionTimes({name: (high, at) for name, (high, at) in head.times.items()})
-        times.note(punctuation)
+        moment = self._moment(head.times, sorted(chunk.data for chunk in marks))
+        tick = moment.punctuation.tick
         out: list[Chunk] = [] if self.last else list(marks)
         late: dict[str, int] = {}
         watermarks: dict[str, Any] = {}
         for step in self.steps:
             before = head.clocks.get(step.name, BEGINNING)
-            said = clock(times, punctuation, step.paces, before)
+            said = moment.clock(step, before)
             after, watermarks[step.name] = said.time, {"held_by": said.held_by, "idle": said.idle}
             rows = by_edge.pop(step.input, [])
             if rows or self._matters(step, head, before, after):
-                batch = Batch(unpack_all(rows) if rows else None, before, after, punctuation.tick)
+                batch = Batch(unpack_all(rows) if rows else None, before, after, tick)
                 result = self._step(page, step, head, store, batch)
                 late[step.name] = 0 if result.late is None else result.late.height
                 out += _chunks(page, step, result)
             head.clocks[step.name] = after
-        times.forget(punctuation, self.program.paces)
-        head.times = times.seen
+        head.times = moment.times
         out += [chunk for rest in by_edge.values() for chunk in rest]
         facts = {"clocks": head.clocks, "open": any(head.open.values()), "late": late}
         if page == 0:  # they are the same on all pages
-            facts |= {"watermarks": watermarks, "tick": punctuation.tick}
+            facts |= {"watermarks": watermarks, "tick": tick}
         out.append(status_chunk(page, **facts))
         encoded = json.dumps(vars(head)).encode()
         return (None if encoded == head_bytes else encoded), out
+
+    def _moment(self, times: str, marks: list[bytes]) -> Moment:
+        if self.moment is None or self.moment.source != (times, marks):
+            self.moment = Moment(times, marks, self.paces)
+        return self.moment
 
     def _matters(self, step: Step, head: Head, before: int, after: int) -> bool:
         """Whether a step has something to do when no rows came."""
@@ -142,10 +177,3 @@ def _chunks(page: int, step: Step, result: Result) -> list[Chunk]:
         if rows:
             made.append(Chunk(page, edge, page, pack(pl.concat(rows))))
     return made
-
-
-def _joined(chunks: list[Chunk]) -> Punctuation:
-    joined = Punctuation()
-    for chunk in chunks:
-        joined.add(Punctuation(**json.loads(chunk.data)))
-    return joined

@@ -23,13 +23,22 @@ views = app.stream({topic!r}, schema="page string, ms double, at timestamp_ms", 
 (views.where("ms >= 0").group_by("page").window(rr.tumbling("1 minute"), emit="changes")
       .agg(views=rr.count(), total=rr.sum("ms"), last=rr.last("ms")).to({output!r}))
 """
+MORE = """
+per_page = views.group_by("page", name="minutes").window(rr.tumbling("1 minute"), emit="changes")
+per_page.agg(n=rr.count()).group_by("window_start").agg(pages=rr.count(), n=rr.sum("n")).to(
+    {output!r} + "-total")
+views.group_by("page").window(rr.session("2 seconds"), emit="changes").agg(n=rr.count()).to(
+    {output!r} + "-sessions")
+views.group_by("page").window(rr.hopping("10 seconds", "5 seconds"), emit="changes").agg(
+    high=rr.percentile("ms", 0.9)).to({output!r} + "-hops")
+"""
 START = 1_767_225_600_000
 EVENTS = 60_000
 
 
-def program(folder: Path, name: str, topic: str, output: str) -> Path:
+def program(folder: Path, name: str, topic: str, output: str, more: str = "") -> Path:
     file = folder / f"{name}.py"
-    file.write_text(PROGRAM.format(name=name, topic=topic, output=output))
+    file.write_text((PROGRAM + more).format(name=name, topic=topic, output=output))
     return file
 
 
@@ -58,13 +67,14 @@ def test_a_job_killed_in_the_middle_ends_with_the_table_of_an_undisturbed_run(
     sent = views(EVENTS)
     produce(broker, "killed-views", sent, partitions=3)
     home = broker_settings.home
-    killed = program(tmp_path, "killed", "killed-views", "killed-out")
+    killed = program(tmp_path, "killed", "killed-views", "killed-out", MORE)
+    calm = program(tmp_path, "calm", "killed-views", "calm-out", MORE)
     for events in (12_000, 30_000):
         with Run(killed, "--max-events", "6000", home=home) as run:
             run.until(events)
     with Run(killed, "--once", "--max-events", "20000", home=home) as run:
         assert run.end() == 0, run.error()
-    with Run(program(tmp_path, "calm", "killed-views", "calm-out"), "--once", home=home) as run:
+    with Run(calm, "--once", home=home) as run:
         assert run.end() == 0, run.error()
     found = table(broker, "killed-out")
     assert found == table(broker, "calm-out")
@@ -72,6 +82,10 @@ def test_a_job_killed_in_the_middle_ends_with_the_table_of_an_undisturbed_run(
         (row["page"], int(_milliseconds(row["window_start"]))): (row["views"], row["total"])
         for row in found.values()
     } == ledger(sent)
+    totals = table(broker, "killed-out-total").values()
+    assert sum(row["n"] for row in totals) == EVENTS
+    for more in ("total", "sessions", "hops"):
+        assert table(broker, f"killed-out-{more}") == table(broker, f"calm-out-{more}")
 
 
 def _milliseconds(text: str) -> float:

@@ -17,7 +17,7 @@ from riverrun.testing import Driver
 from riverrun.windowing import Window
 
 NOON, EPOCH = datetime(2026, 1, 1, 12), datetime(1970, 1, 1)
-SCHEMA = "id bigint, page string, user bigint, x double, at timestamp"
+SCHEMA = "id bigint, page string, user bigint, x double, at timestamp, tick boolean, source string"
 
 AGGREGATES = {
     "n": (rr.count(), pl.len()),
@@ -83,6 +83,7 @@ class Shape:
     lateness: int
     aggregates: tuple[str, ...]
     pages: int
+    producer: str | None = None
 
     def driver(self) -> Driver:
         return Driver(self.app())
@@ -90,7 +91,8 @@ class Shape:
     def app(self) -> rr.App:
         app = rr.App("oracle", pages=self.pages)
         late = timedelta(seconds=self.lateness)
-        streams = [app.stream(t, schema=SCHEMA, time="at", lateness=late) for t in self.topics]
+        options = {"time": "at", "lateness": late, "punctuation": "tick", "producer": self.producer}
+        streams = [app.stream(t, schema=SCHEMA, **options) for t in self.topics]
         rows = streams[0].union(*streams[1:]) if streams[1:] else streams[0]
         if self.condition:
             rows = rows.where(self.condition)
@@ -119,6 +121,8 @@ class Event:
     page: str | None
     user: int | None
     x: float | None
+    tick: bool = False
+    """Whether it is a punctuation: nothing before this time any more, from this source."""
 
 
 shapes = st.builds(
@@ -133,6 +137,7 @@ shapes = st.builds(
     aggregates=st.just(tuple(AGGREGATES))
     | st.lists(st.sampled_from(list(AGGREGATES)), min_size=1, unique=True).map(tuple),
     pages=st.integers(1, 3),
+    producer=st.sampled_from([None, None, "source"]),
 )
 events = st.builds(
     Event,
@@ -142,6 +147,7 @@ events = st.builds(
     page=st.sampled_from([None, "/a", "/b"]),
     user=st.sampled_from([None, 1, 2]),
     x=st.none() | st.integers(-64, 64).map(lambda n: n / 8),  # sums of these are exact
+    tick=st.sampled_from([False] * 9 + [True]),
 )
 seconds = st.sampled_from([0, 0, 1, 9, 30])
 batches = st.lists(st.tuples(st.lists(events, max_size=8), seconds), min_size=1, max_size=6)
@@ -163,6 +169,7 @@ def run(shape, batches, mishaps=("",) * 6):
             topic = event.topic if event.topic in shape.topics else "a"
             value = {"id": number, "page": event.page, "user": event.user, "x": event.x}
             value["at"] = (NOON + timedelta(seconds=event.after)).isoformat() + "Z"
+            value |= {"tick": event.tick, "source": f"{event.partition}/{topic}"}
             driver.send(topic, value, partition=event.partition)
             number += 1
         if mishap:
@@ -179,6 +186,7 @@ def kept(shape, batches):
          "partition": e.partition, "page": e.page, "user": e.user, "x": e.x,
          "at": NOON + timedelta(seconds=e.after)}
         for number, e in enumerate(e for batch, _ in batches for e in batch)
+        if not e.tick
     ]  # fmt: skip
     frame = pl.DataFrame(rows, schema=EVENT).filter(CONDITIONS[shape.condition])
     return frame.sort("at", "topic", "partition", "id")
@@ -318,7 +326,11 @@ def test_the_number_of_pages_changes_no_line(shape, batches):
 @twice
 @given(
     shapes.map(lambda shape: replace(shape, lateness=3600)),
-    st.lists(events, max_size=20, unique_by=lambda event: event.after),
+    st.lists(
+        events.map(lambda event: replace(event, tick=False)),
+        max_size=20,
+        unique_by=lambda event: event.after,
+    ),
     st.data(),
 )
 def test_with_lateness_enough_cuts_and_partitions_do_not_matter(shape, events, data):

@@ -56,6 +56,7 @@ def write(shape, drawn, folder: Path) -> dict[str, Path]:
             topic = event.topic if event.topic in shape.topics else "a"
             value = {"id": number, "page": event.page, "user": event.user, "x": event.x}
             value["at"] = (NOON + timedelta(seconds=event.after)).isoformat() + "Z"
+            value |= {"tick": event.tick, "source": f"{event.partition}/{topic}"}
             texts[topic] += json.dumps({"value": value, "partition": event.partition}) + "\n"
             number += 1
         texts = {topic: text + "\n" for topic, text in texts.items()}

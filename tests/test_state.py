@@ -125,3 +125,13 @@ def test_what_was_dropped_from_the_cache_is_read_again():
     other = SegmentCache(1 << 20)
     assert other.get("page", ids[0], store).rows.equals(state.segments[0].rows)
     assert other.get("page", ids[0], MemoryStore()).id == ids[0], "read only once"
+
+
+def test_segments_that_another_worker_replaced_leave_the_cache():
+    cache, store = SegmentCache(1 << 20), MemoryStore()
+    state = SegmentList(("key",))
+    state.append(frame({(0, "a"): 1}), -1)
+    (mine,) = save(state, store, cache, "page")
+    cache.retain("page", {"other"})
+    assert (list(cache.held), cache.size) == ([], 0)
+    assert cache.get("page", mine, store).rows.height == 1

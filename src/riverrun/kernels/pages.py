@@ -153,6 +153,7 @@ class PageKernel:
     def _step(self, page: int, step: Step, head: Head, store: Store, batch: Batch) -> Result:
         scope = f"{self.scope}/{step.name}/{page}"
         known = head.segments.get(step.name, {})
+        self.cache.retain(scope, {each for ids in known.values() for each in ids})
 
         def load(name: str, rows: SegmentList) -> None:
             ids = known.get(name, [])

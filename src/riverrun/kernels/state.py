@@ -9,7 +9,7 @@ which most has ended is written anew without it.
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -245,11 +245,13 @@ class SegmentList:
 class SegmentCache:
     """Segments that this process has at hand, bounded in bytes; the least used leave first.
 
-    A page visits whichever worker Spark chooses, so a miss on the latest few is normal.
+    A page visits whichever worker Spark chooses, so a miss on the latest few is normal, and so is
+    that another worker has replaced what is held here.
     """
 
     limit: int
     held: OrderedDict[tuple[str, str], Segment] = field(default_factory=OrderedDict)
+    by_scope: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     size: int = 0
 
     def get(self, scope: str, segment: str, store: Store) -> Segment:
@@ -263,14 +265,20 @@ class SegmentCache:
 
     def keep(self, scope: str, segment: Segment) -> None:
         self.held[scope, segment.id] = segment
+        self.by_scope[scope].add(segment.id)
         self.size += segment.size
         while self.size > self.limit and len(self.held) > 1:
-            _, oldest = self.held.popitem(last=False)
-            self.size -= oldest.size
+            self.drop(*next(iter(self.held)))
 
     def drop(self, scope: str, segment: str) -> None:
         held = self.held.pop((scope, segment), None)
+        self.by_scope[scope].discard(segment)
         self.size -= held.size if held else 0
+
+    def retain(self, scope: str, segments: set[str]) -> None:
+        """Drops what is no longer among a scope's segments."""
+        for gone in self.by_scope[scope] - segments:
+            self.drop(scope, gone)
 
 
 def save(state: SegmentList, store: Store, cache: SegmentCache, scope: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from riverrun.kernels.steps import Batch, Result, StepState, split_late
+from riverrun.kernels.steps import Batch, Result, StepState, begins, split_late
 from riverrun.program import Deduplicating
 
 PLACE = ("__at", "__pos", "__sub")
@@ -54,8 +54,7 @@ def _passes(step: Deduplicating, before: pl.DataFrame | None, rows: pl.DataFrame
         else rows.join(_too_near(step, before, rows), on="__number", how="anti")
     )
     free = free.sort(*key, "__number")
-    other = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in key)
-    keys = free.select((other | (pl.int_range(pl.len()) == 0)).cum_sum()).to_series().to_numpy()
+    keys = free.select(begins(key).cum_sum()).to_series().to_numpy()
     times, numbers = free["__window"].to_numpy(), free["__number"].to_numpy()
     passes = np.zeros(rows.height, np.bool_)
     while len(times):

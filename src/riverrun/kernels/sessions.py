@@ -16,6 +16,7 @@ from riverrun.kernels.steps import (
     Result,
     StepState,
     as_entered,
+    begins,
     bounds,
     differing,
     result_columns,
@@ -91,10 +92,8 @@ def _numbered(step: Aggregating, old: pl.DataFrame | None, new: pl.DataFrame) ->
         new = pl.concat([old.with_columns(__old=pl.lit(True)), new], how="diagonal")
     key = ["__hash", *step.keys]
     rows = new.sort(*key, "__start")
-    other_key = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in key)
-    first = pl.int_range(pl.len()) == 0
     reached = END_OF.cum_max().over(key).shift()
-    rows = rows.with_columns(__session=(first | other_key | (reached <= START)).cum_sum())
+    rows = rows.with_columns(__session=(begins(key) | (reached <= START)).cum_sum())
     return rows if old is None else rows.filter((~pl.col("__old")).any().over("__session"))
 
 

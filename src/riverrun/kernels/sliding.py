@@ -15,6 +15,7 @@ from riverrun.kernels.steps import (
     Batch,
     Result,
     StepState,
+    begins,
     bounds,
     differing,
     result_columns,
@@ -152,8 +153,7 @@ def _rolled(step: Aggregating, rows: pl.DataFrame) -> pl.DataFrame:
     """Each row with the parts of all rows of its key within the window's size up to its time."""
     key = ["__hash", *step.keys]
     rows = rows.sort(*key, *PLACE)
-    other = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in key)
-    rows = rows.with_columns(__key=(other | (pl.int_range(pl.len()) == 0)).cum_sum())
+    rows = rows.with_columns(__key=begins(key).cum_sum())
     marked = [pl.col("__new").any().alias("__any_new")] if "__new" in rows.columns else []
     rolled = rows.rolling(
         "__at", period=f"{step.window.size}i", group_by="__key", closed="right"

@@ -94,6 +94,12 @@ def differing(was: pl.DataFrame, now: pl.DataFrame) -> pl.Series:
     return differs
 
 
+def begins(keys: list[str]) -> pl.Expr:
+    """Whether a row, of rows sorted by key, is the first one of its key."""
+    other = (pl.col(name).ne_missing(pl.col(name).shift()) for name in keys)
+    return pl.any_horizontal(*other) | (pl.int_range(pl.len()) == 0)
+
+
 def seconds(step: Aggregating, start: pl.Expr, end: pl.Expr) -> pl.Expr | None:
     """The length of windows, for rates."""
     if step.window.kind == "all":

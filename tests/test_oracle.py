@@ -9,10 +9,11 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import riverrun as rr
+from riverrun.kernels import hopping
 from riverrun.testing import Driver
 from riverrun.windowing import Window
 
@@ -364,3 +365,16 @@ def test_every_change_takes_back_the_row_before_it(window, shape, batches):
             standing[key] = (line["value"], line["revision"])
     if window.kind != "session":  # the start of a session may move, its row is another one then
         assert all(value is not None for value, _ in standing.values())
+
+
+@pytest.mark.parametrize("window", [w for w in WINDOWS if w.kind == "hopping"], ids=str)
+@settings(
+    deadline=None, max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(shapes, batches)
+def test_panes_looked_up_or_scanned_give_the_same_lines(window, monkeypatch, shape, batches):
+    shape = replace(shape, window=window)
+    monkeypatch.setattr(hopping, "SCAN_BEYOND", 0.0)
+    scanned = run(shape, batches)[1]
+    monkeypatch.setattr(hopping, "SCAN_BEYOND", math.inf)
+    assert run(shape, batches)[1] == scanned

@@ -28,6 +28,9 @@ from riverrun.kernels.steps import (
 )
 from riverrun.program import Aggregating
 
+SCAN_BEYOND = 1.0
+"""Panes are looked up one by one, unless they are this many times as many as there are in state."""
+
 Panes = Callable[[int, int], pl.DataFrame]
 """The panes of the windows with low < window <= high, and perhaps others."""
 
@@ -81,7 +84,7 @@ def _corrected(
     if not windows.height:
         return []
     panes = state.rows()
-    found = panes.lookup(_panes_of(step, windows))
+    found = _panes_around(step, panes, windows)
     standing = touched.clear() if found is None else found
     was = _results(step, windows, standing)
     now = _results(step, windows, panes.newest([standing, touched.select(standing.columns)]))
@@ -117,14 +120,23 @@ def _windows_of(step: Aggregating, panes: pl.DataFrame, low: int, high: int) -> 
     return panes[rows].with_columns(pl.Series("__window", starts, pl.Int64))
 
 
-def _panes_of(step: Aggregating, windows: pl.DataFrame) -> pl.DataFrame:
-    """Every pane that the windows, or those they are compared with, are built from."""
+def _panes_around(
+    step: Aggregating, panes: SegmentList, windows: pl.DataFrame
+) -> pl.DataFrame | None:
+    """The panes in state that the windows, or those they are compared with, are built from."""
     size, pane = step.window.size, step.window.pane
     places = np.arange(0, size, pane)
     every = np.concatenate([places - period for period in (0, *step.periods)])
+    kept = sum(segment.rows.height for segment in panes.segments)
+    if windows.height * len(every) > SCAN_BEYOND * kept:
+        starts = windows["__window"].to_numpy()
+        held = panes.between(int(starts.min()) - step.reach_back - 1, int(starts.max()) + size)
+        hashes = windows["__hash"].unique().implode()
+        ours = [part.filter(pl.col("__hash").is_in(hashes)) for part in held]
+        return panes.newest(ours) if ours else None
     rows = np.repeat(np.arange(windows.height), len(every))
     starts = windows["__window"].to_numpy()[rows] + np.tile(every, windows.height)
-    return windows[rows].with_columns(pl.Series("__window", starts, pl.Int64)).unique()
+    return panes.lookup(windows[rows].with_columns(pl.Series("__window", starts, pl.Int64)))
 
 
 def _results(step: Aggregating, windows: pl.DataFrame, panes: pl.DataFrame) -> pl.DataFrame:

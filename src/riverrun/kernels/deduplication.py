@@ -25,7 +25,8 @@ def advance(step: Deduplicating, state: StepState, batch: Batch) -> Result:
             fresh = first.select(
                 bucket, "__hash", *step.keys, pl.col("__window").alias("__time")
             ).sort("__window", "__hash")
-    passed.append(fresh, batch.after - 2 * step.within)
+    # a row in time may be a period behind, the one before it another, and its bucket a third
+    passed.append(fresh, batch.after - 3 * step.within)
     return result
 
 

@@ -55,7 +55,8 @@ def test_a_key_without_rows_in_the_window_has_no_row_however_much_there_was_befo
 
 def test_nothing_and_zero_before_have_no_ratio():
     driver = orders(
-        total=rr.compared_to("1 hour", rr.sum("total")), least=rr.compared_to("2 h", rr.min("total"))
+        total=rr.compared_to("1 hour", rr.sum("total")),
+        least=rr.compared_to("2 h", rr.min("total")),
     )
     driver.run(
         orders="""

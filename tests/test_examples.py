@@ -92,6 +92,37 @@ def test_a_service_that_fails_often_raises_an_alarm_once_its_window_closes():
     """)
 
 
+def test_a_shop_with_twice_the_orders_of_last_week_raises_an_alert_until_it_is_corrected():
+    driver = example("05_unusual_orders")
+    out = driver.run(
+        orders="""
+        at                   | shop | id | total
+        2026-01-01T12:10:00Z | s    | a  | 10
+        2026-01-08T12:10:00Z | s    | b  | 10
+        2026-01-08T12:11:00Z | s    | b  | 10      # the same order again
+        2026-01-08T12:20:00Z | s    | c  | 20
+        2026-01-08T12:30:00Z | s    | d  | 30
+        2026-01-08T13:01:00Z | t    | e  | 10
+    """
+    )
+    out.of("order-alerts").assert_is("""
+        +- | window_start         | shop | orders | orders_earlier | orders_ratio | total
+        +  | 2026-01-08T12:00:00Z | s    | 3      | 1              | 3            | 60
+    """)
+    assert len(out.of("orders-per-hour")) == 2
+    driver.run(
+        orders="""
+        at                   | shop | id | total
+        2026-01-08T12:40:00Z | s    | f  | -10
+        2026-01-08T13:02:00Z | t    | g  | 10
+    """
+    ).of("order-alerts").assert_is("""
+        +- | shop | orders | total | revision
+        -  | s    | 3      | 60    | 0
+        +  | s    | 4      | 50    | 1
+    """)
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
 def test_every_example_keeps_bad_records(path: Path):
     driver = example(path.stem)

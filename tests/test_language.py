@@ -31,6 +31,17 @@ def pages():
     return views().group_by("page")
 
 
+def in_hours():
+    return pages().window(rr.tumbling("1 hour"))
+
+
+SLIDING = rr.sliding("1 minute")
+
+
+def compared(period, agg=None):
+    return rr.compared_to(period, agg or rr.count())
+
+
 MISTAKES = {
     # sources
     "an application's name starts": lambda: rr.App("2 shops"),
@@ -94,7 +105,45 @@ MISTAKES = {
     "there is no column 'mss'": lambda: views().group_by("page").agg(n=rr.sum("mss + 1")),
     "the name 'page' is taken": lambda: views().group_by("page").agg(page=rr.count()),
     "the name '__n' is taken": lambda: views().group_by("page").agg(__n=rr.count()),
+    # windows
+    "a hop needs a size above zero": lambda: rr.hopping("1 minute", "0 seconds"),
+    "a gap needs a size above zero": lambda: rr.session("0 seconds"),
+    "a window needs a size above": lambda: rr.sliding(timedelta(0)),
+    "a hop is at most the size": lambda: rr.hopping("1 minute", "2 minutes"),
+    "with a time zone windows are": lambda: rr.tumbling("1 hour", timezone="Europe/Berlin"),
+    "with a time zone windows": lambda: rr.hopping("36 hours", "1 day", timezone="UTC"),
+    "with a time zone the offset is": lambda: rr.tumbling("1 day", offset="1 h", timezone="UTC"),
+    "there is no such time zone": lambda: rr.tumbling("1 day", timezone="Europe/Atlantis"),
+    "window() needs a window": lambda: pages().window("1 minute"),
+    "late_alert is a share": lambda: pages().window(rr.tumbling("1 s"), late_alert=1),
+    "the name 'window_end' is taken": lambda: in_hours().agg(window_end=rr.count()),
+    "the name 'event' is taken": lambda: pages().window(SLIDING).agg(event=rr.count()),
+    # comparisons
+    "compared_to needs an aggregate": lambda: rr.compared_to("1 day", "n"),
+    "an aggregate is compared once": lambda: rr.compared_to("1 h", compared("2 h")),
+    "a period to compare with is above": lambda: rr.compared_to("0 days", rr.count()),
+    "only tumbling and hopping": lambda: pages().window(SLIDING).agg(n=compared("1 h")),
+    "only tumbling and": lambda: pages().agg(n=compared("1 h")),
+    "'n' is compared with a moment at": lambda: in_hours().agg(n=compared("90 minutes")),
+    "'n' cannot be compared: it is no": lambda: in_hours().agg(n=compared("1 h", rr.max("user"))),
+    "the name 'n_ratio' is taken": lambda: in_hours().agg(n=compared("1 h"), n_ratio=rr.count()),
+    # deduplicate and mark_seen
+    "deduplicate needs at least one": lambda: views().deduplicate(within="1 hour"),
+    "deduplicate needs a period above": lambda: views().deduplicate("page", within="0 s"),
+    "there is no column 'id'": lambda: views().deduplicate("id", within="1 hour"),
+    "a step's name has": lambda: views().deduplicate("page", within="1 h", name="a b"),
+    "only a deduplicated stream has": lambda: views().late,
+    "mark_seen needs at least one": lambda: views().mark_seen(),
+    "mark_seen needs a capacity": lambda: views().mark_seen("page", capacity=0),
+    "mark_seen needs a": lambda: views().mark_seen("page", error=1),
+    "the name 'ms' is taken": lambda: views().mark_seen("page", into="ms"),
+    "the name '__seen' is taken": lambda: views().mark_seen("page", into="__seen"),
     # tables
+    "rows of a table have no window": lambda: per_page().group_by("n").window(SLIDING),
+    "last cannot be taken of a table": lambda: per_page().group_by("n").agg(x=rr.last("page")),
+    "approx_top cannot be taken of a": lambda: per_page().group_by("n").agg(x=rr.approx_top("n")),
+    "rate needs a": lambda: per_page().group_by("n").agg(x=rr.rate()),
+    "there is no column 'user'": lambda: per_page().group_by("user"),
     "a table keeps its key columns as they are, 'page'": lambda: per_page().select("n"),
     "a table keeps its key columns as they are, 'window": lambda: per_page().select("page", "n"),
     "a table keeps its key": lambda: per_page().with_columns(page="upper(page)"),
@@ -216,6 +265,17 @@ def test_late_rows_cannot_be_put_in_windows_again():
     assert fails_to_compile(app, "the step 'again' is fed with late rows") == line
 
 
+@pytest.mark.parametrize("again", ["deduplicate", "window"])
+def test_late_rows_are_late_for_every_step_that_knows_time(again):
+    app = rr.App("shop")
+    late = views(app).deduplicate("page", within="1 hour").late.mark_seen("page")
+    if again == "deduplicate":
+        late.deduplicate("user", within="1 hour", name="again").to("a")
+    else:
+        late.group_by("page", name="again").window(SLIDING).agg(n=rr.count()).to("a")
+    assert fails_to_compile(app, "the step 'again' is fed with late rows")
+
+
 def test_rows_cannot_be_grouped_by_a_list():
     app = rr.App("shop")
     views(app).group_by("tags").agg(n=rr.count()).to("a")
@@ -234,6 +294,20 @@ def test_steps_have_names_from_the_programs_own_words():
     assert table.node.name == "views_by_user_page_per_90_seconds"
     assert table.key == ("user", "page", "window_start")
     assert per_page("pages").node.name == "pages"
+
+
+def test_steps_are_named_after_their_window_and_what_feeds_them():
+    def name(window):
+        return views().group_by("page").window(window).agg(n=rr.count()).node.name
+
+    assert name(rr.hopping("1 hour", "15 minutes")) == "views_by_page_per_1_hour_every_15_minutes"
+    assert name(rr.sliding("90 s")) == "views_by_page_sliding_90_seconds"
+    assert name(rr.session("30 minutes")) == "views_by_page_session_30_minutes"
+    assert name(rr.all_time()) == "views_by_page"
+    once = views().deduplicate("user", "page", within="1 hour")
+    assert once.node.name == "views_once_by_user_page"
+    assert once.mark_seen("user").node.name == "views_once_by_user_page_seen_by_user"
+    assert per_page("pages").group_by("n").agg(x=rr.count()).node.name == "pages_by_n"
 
 
 def test_the_public_names_are_sorted_and_few():

@@ -155,6 +155,12 @@ def compared_to(period: Duration, agg: Agg) -> Agg:
             got=repr(agg),
             hint='rr.compared_to("7 days", rr.count())',
         )
+    if agg.period:
+        raise ProgramError(
+            "an aggregate is compared once",
+            where=at,
+            hint="give each comparison a name of its own: agg(day=…, week=…)",
+        )
     back = microseconds(period, at)
     if back <= 0:
         raise ProgramError("a period to compare with is above zero", where=at, got=repr(period))

@@ -274,19 +274,23 @@ def _into_spark(step: SparkStep) -> Iterator[Branch]:
 
 
 def _into_step(step: StepNode) -> Iterator[Branch]:
+    if has_late_rows(step) and _late_rows_in(step.input):
+        raise ProgramError(
+            f"the step {step.name!r} is fed with late rows",
+            where=step.at,
+            hint="they would all be late again; aggregate them without a window",
+        )
     for origin, query in _paths(step.input):
         source = f"({query})" if query else "rows"
         if isinstance(step, Aggregate):
             careful, combined = into_aggregate(step, source)
         else:
             careful, combined = whole_rows(step, source), None
-        if origin.startswith("late:") and has_late_rows(step):
-            raise ProgramError(
-                f"the step {step.name!r} is fed with late rows",
-                where=step.at,
-                hint="they would all be late again; aggregate them without a window",
-            )
         yield Branch(origin, careful, f"step:{step.name}", str(step.at), combined)
+
+
+def _late_rows_in(node: Node) -> bool:
+    return isinstance(node, Late) or any(map(_late_rows_in, inputs_of(node)))
 
 
 def _paths_from_sources(step: SparkStep) -> Iterator[tuple[str, str | None]]:

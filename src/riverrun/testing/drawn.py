@@ -7,7 +7,8 @@
     12:01 | /a
 
 Times without a date are on 2026-01-01, UTC. An empty cell is a field that is not there; `null` is
-null. The columns `_key`, `_partition` and `_timestamp` are the record's own.
+null. The columns `_key`, `_partition` and `_timestamp` are the record's own; a record has no
+timestamp unless one is drawn.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def _record(row: Row, source: SourceSpec) -> Record:
     return Record(
         value=as_bytes(value),
         key=as_bytes(row.get("_key") or None),
-        timestamp=_epoch(row.get("_timestamp") or "00:00", 1000),
+        timestamp=_epoch(row["_timestamp"], 1000) if row.get("_timestamp") else 0,
         partition=int(row.get("_partition") or 0),
     )
 

@@ -12,6 +12,8 @@ from riverrun.connectors import admin
 
 START = 1_767_225_600_000
 AT_ONCE = 10_000
+CLOSING = "closing-"
+"""Begins the names of the users whose views close the windows of all others."""
 PRODUCER = {
     "compression.type": "lz4",
     "linger.ms": "20",
@@ -28,17 +30,32 @@ def events(
     for number in range(start, start + count):
         at = START + number * 1000 // per_second + chosen.randrange(100)
         user, page = chosen.randrange(keys), number % 1000
-        yield _view(user, page, chosen.randrange(4000) / 4, at)
+        yield _view(f"user-{user}", page, chosen.randrange(4000) / 4, at)
+
+
+def in_order(count: int, keys: int, *, per_second: int, partitions: int) -> Iterator[bytes]:
+    """The same without jitter, and each user's views in one partition: no view is overtaken."""
+    chosen = random.Random(1)
+    for number in range(count):
+        user = chosen.randrange(keys // partitions) * partitions + number % partitions
+        at = START + number * 1000 // per_second
+        yield _view(f"user-{user}", number % 1000, chosen.randrange(4000) / 4, at)
+
+
+def closing(count: int) -> Iterator[bytes]:
+    """Views of a few others, a day later: by then every window before them has closed."""
+    for number in range(count):
+        yield _view(f"{CLOSING}{number % 16}", number % 1000, 1.0, START + 86_400_000)
 
 
 def every_key(keys: int) -> Iterator[bytes]:
     """One view of each user, all at nearly the same time."""
     for user in range(keys):
-        yield _view(user, user % 1000, user % 4000 / 4, START)
+        yield _view(f"user-{user}", user % 1000, user % 4000 / 4, START)
 
 
-def _view(user: int, page: int, ms: float, at: int) -> bytes:
-    return f'{{"user":"user-{user}","page":"/page/{page}","ms":{ms},"at":{at}}}'.encode()
+def _view(user: str, page: int, ms: float, at: int) -> bytes:
+    return f'{{"user":"{user}","page":"/page/{page}","ms":{ms},"at":{at}}}'.encode()
 
 
 def produce(client: dict[str, str], topic: str, values: Iterator[bytes], count: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator
 
 from confluent_kafka import Producer
@@ -91,3 +92,35 @@ def _send(
                 producer.poll(0)
                 progress.update(task, completed=number)
     producer.flush()
+
+
+class Traffic:
+    """Views of now, of users who come and go: a name is new every `LIFE` seconds."""
+
+    LIFE = 20
+
+    def __init__(self, client: dict[str, str], topic: str, *, per_second: int) -> None:
+        self._producer = Producer({**client, **PRODUCER})
+        self._topic, self._per_second = topic, per_second
+        self._partitions = len(admin.describe(client, topic).partitions)
+        self._chosen = random.Random(1)
+        self._began_at = time.time()
+        self.sent = 0
+
+    def catch_up(self) -> None:
+        """Sends what is due by now: as many views as have come together since the last time."""
+        now = time.time()
+        due = int((now - self._began_at) * self._per_second)
+        for number in range(self.sent, due):
+            self._producer.produce(
+                self._topic, self._made(now, number), partition=number % self._partitions
+            )
+        self.sent = due
+        self._producer.poll(0)
+
+    def end(self) -> None:
+        self._producer.flush()
+
+    def _made(self, now: float, number: int) -> bytes:
+        user = f"user-{int(now) // self.LIFE}-{self._chosen.randrange(self._per_second)}"
+        return _view(user, number % 1000, self._chosen.randrange(4000) / 4, int(now * 1000))

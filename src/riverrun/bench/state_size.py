@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from riverrun.kernels.chunks import unpack
 
-LATEST = 40
+LATEST = 12
 """Batches to read, the latest ones: Spark keeps a hundred."""
 
 

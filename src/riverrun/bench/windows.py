@@ -28,7 +28,7 @@ CLOSING = 1_000
 class Sizes:
     events: int = 2_000_000
     batch: int = 250_000
-    per_key_events: int = 500_000
+    per_key_events: int = 1_000_000
     """For the version with state per key, which is slow."""
 
     @property

@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -101,10 +102,8 @@ def memory(pid: int) -> dict[str, int]:
 def _size(folder: Path) -> int:
     total = 0
     for file in folder.rglob("*"):
-        try:
+        with suppress(FileNotFoundError):  # Spark tidies up meanwhile
             total += file.stat().st_size if file.is_file() else 0
-        except FileNotFoundError:  # Spark tidies up meanwhile
-            pass
     return total
 
 

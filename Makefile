@@ -11,10 +11,10 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test gate bench lock clean
+.PHONY: help install demo test gate bench bench-windows soak lock clean
 
 help: ## what there is to make
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 24
 
 install: $(STAMP) ## the virtual environment .venv, from requirements.lock
 
@@ -49,6 +49,12 @@ gate: install ## style, types, import layers, sizes
 
 bench: install ## events per second on this machine
 	$(BIN)/riverrun bench window $(ARGS)
+
+bench-windows: install ## hopping, session and sliding windows, next to plain PySpark
+	$(BIN)/riverrun bench windows $(ARGS)
+
+soak: install ## memory over ten minutes of steady input
+	$(BIN)/riverrun bench windows --soak 600 $(ARGS)
 
 lock: ## requirements.lock anew, from pyproject.toml (needs uv)
 	@test -n '$(UV)' || { echo "error: make lock needs uv" >&2; exit 2; }

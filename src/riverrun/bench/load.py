@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator
 
 from confluent_kafka import Producer
@@ -12,6 +13,8 @@ from riverrun.connectors import admin
 
 START = 1_767_225_600_000
 AT_ONCE = 10_000
+CLOSING = "closing-"
+"""Begins the names of the users whose views close the windows of all others."""
 PRODUCER = {
     "compression.type": "lz4",
     "linger.ms": "20",
@@ -28,17 +31,32 @@ def events(
     for number in range(start, start + count):
         at = START + number * 1000 // per_second + chosen.randrange(100)
         user, page = chosen.randrange(keys), number % 1000
-        yield _view(user, page, chosen.randrange(4000) / 4, at)
+        yield _view(f"user-{user}", page, chosen.randrange(4000) / 4, at)
+
+
+def in_order(count: int, keys: int, *, per_second: int, partitions: int) -> Iterator[bytes]:
+    """The same without jitter, and each user's views in one partition: no view is overtaken."""
+    chosen = random.Random(1)
+    for number in range(count):
+        user = chosen.randrange(keys // partitions) * partitions + number % partitions
+        at = START + number * 1000 // per_second
+        yield _view(f"user-{user}", number % 1000, chosen.randrange(4000) / 4, at)
+
+
+def closing(count: int) -> Iterator[bytes]:
+    """Views of a few others, a day later: by then every window before them has closed."""
+    for number in range(count):
+        yield _view(f"{CLOSING}{number % 16}", number % 1000, 1.0, START + 86_400_000)
 
 
 def every_key(keys: int) -> Iterator[bytes]:
     """One view of each user, all at nearly the same time."""
     for user in range(keys):
-        yield _view(user, user % 1000, user % 4000 / 4, START)
+        yield _view(f"user-{user}", user % 1000, user % 4000 / 4, START)
 
 
-def _view(user: int, page: int, ms: float, at: int) -> bytes:
-    return f'{{"user":"user-{user}","page":"/page/{page}","ms":{ms},"at":{at}}}'.encode()
+def _view(user: str, page: int, ms: float, at: int) -> bytes:
+    return f'{{"user":"{user}","page":"/page/{page}","ms":{ms},"at":{at}}}'.encode()
 
 
 def produce(client: dict[str, str], topic: str, values: Iterator[bytes], count: int) -> None:
@@ -74,3 +92,35 @@ def _send(
                 producer.poll(0)
                 progress.update(task, completed=number)
     producer.flush()
+
+
+class Traffic:
+    """Views of now, of users who come and go: a name is new every `LIFE` seconds."""
+
+    LIFE = 20
+
+    def __init__(self, client: dict[str, str], topic: str, *, per_second: int) -> None:
+        self._producer = Producer({**client, **PRODUCER})
+        self._topic, self._per_second = topic, per_second
+        self._partitions = len(admin.describe(client, topic).partitions)
+        self._chosen = random.Random(1)
+        self._began_at = time.time()
+        self.sent = 0
+
+    def catch_up(self) -> None:
+        """Sends what is due by now: as many views as have come together since the last time."""
+        now = time.time()
+        due = int((now - self._began_at) * self._per_second)
+        for number in range(self.sent, due):
+            self._producer.produce(
+                self._topic, self._made(now, number), partition=number % self._partitions
+            )
+        self.sent = due
+        self._producer.poll(0)
+
+    def end(self) -> None:
+        self._producer.flush()
+
+    def _made(self, now: float, number: int) -> bytes:
+        user = f"user-{int(now) // self.LIFE}-{self._chosen.randrange(self._per_second)}"
+        return _view(user, number % 1000, self._chosen.randrange(4000) / 4, int(now * 1000))

@@ -29,7 +29,7 @@ class Meter:
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.out, self.stop = Path(plan["result"]), Path(plan["result"] + ".stop")
-        self.cpu_at: dict[int, float] = {}
+        self.last_batch = -1
 
     def watch(self, query: StreamingQuery) -> None:
         batches: dict[int, dict[str, Any]] = {}
@@ -39,6 +39,7 @@ class Meter:
                 found = json.loads(progress.json)
                 if found["batchId"] not in batches and _worked(found):
                     batches[found["batchId"]] = {**_facts(found), "cpu": tree_cpu()}
+                    self.last_batch = found["batchId"]
                     self._note(batches)
             if not active:
                 break

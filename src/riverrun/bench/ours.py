@@ -1,41 +1,68 @@
-"""The window benchmark's program in riverrun, in a process of its own."""
+"""The programs of the benchmarks in riverrun, in a process of its own."""
 
 from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
+from typing import Any
 
 import riverrun as rr
 from riverrun import config
+from riverrun.bench import state_size
 from riverrun.bench.measure import Meter
 from riverrun.runtime.run import Options, started
+from riverrun.stream import Stream, Table
+
+WINDOWS = {
+    "tumbling": rr.tumbling("10 seconds"),
+    "endless": rr.tumbling("1000 days"),
+    "hopping": rr.hopping("10 seconds", "1 second"),
+    "session": rr.session("10 seconds"),
+}
 
 
-def program(topic: str, output: str, *, window: str, emit: str) -> rr.App:
-    """Views and time per user and window."""
-    app = rr.App(f"bench-{output}")
+def program(plan: dict[str, Any]) -> rr.App:
+    """Views and time per user and window; for the kind "both", hopping and session windows."""
+    app = rr.App(f"bench-{plan['output']}")
     views = app.stream(
-        topic,
+        plan["input"],
         schema="user string, page string, ms double, at timestamp_ms",
         time="at",
         lateness="1 second",
     )
-    (
-        views.group_by("user")
-        .window(rr.tumbling(window), emit=emit)  # type: ignore[arg-type]
-        .agg(views=rr.count(), ms=rr.sum("ms"))
-        .to(output)
-    )
+    if plan["kind"] == "both":
+        _counted(views, "hopping", plan["emit"]).to(plan["output"])
+        _counted(views, "session", plan["emit"]).to(f"{plan['output']}-sessions")
+    elif plan["kind"] == "sliding":
+        _slid(views).to(plan["output"])
+    else:
+        _counted(views, plan["kind"], plan["emit"]).to(plan["output"])
     return app
+
+
+def _counted(views: Stream, kind: str, emit: Any) -> Table:
+    grouped = views.group_by("user").window(WINDOWS[kind], emit=emit)
+    return grouped.agg(views=rr.count(), ms=rr.sum("ms"))
+
+
+def _slid(views: Stream) -> Table:
+    grouped = views.select("user", "ms", "at").group_by("user").window(rr.sliding("60 seconds"))
+    return grouped.agg(views=rr.count(), total=rr.sum("ms"))
 
 
 def main() -> None:
     plan = json.loads(sys.argv[1])
-    app = program(plan["input"], plan["output"], window=plan["window"], emit=plan["emit"])
+    app = program(plan)
     settings = config.load().override(brokers=plan["brokers"])
     options = Options(fresh=True, once=plan["once"], max_events=plan["batch"])
     with started(app, settings, options, lambda _: None) as running:
-        Meter(plan).watch(running.query)
+        meter = Meter(plan)
+        meter.watch(running.query)
+        if plan.get("state"):
+            checkpoint = settings.checkpoint_root / app.name / "query"
+            sizes = state_size.per_batch(checkpoint, meter.last_batch)
+            Path(plan["state"]).write_text(json.dumps(sizes))
 
 
 if __name__ == "__main__":

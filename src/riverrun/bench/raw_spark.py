@@ -1,19 +1,30 @@
-"""The window benchmark's program in plain PySpark, with Spark's default flags."""
+"""The programs of the benchmarks in plain PySpark, with Spark's default flags."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from riverrun.bench.measure import Meter
 
+WINDOWS = {
+    "tumbling": lambda: f.window("at", "10 seconds"),
+    "hopping": lambda: f.window("at", "10 seconds", "1 second"),
+    "session": lambda: f.session_window("at", "9999999 microseconds"),
+}
+INSTANT = "interval 1 microsecond"
+"""Spark joins rows that are the gap apart, riverrun only those that are less. A gap that is shorter
+by an instant gives the same sessions; what it takes off their end is added again."""
 
-def main() -> None:
-    plan = json.loads(sys.argv[1])
-    session = (
+
+def session(plan: dict[str, Any]) -> SparkSession:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    made = (
         SparkSession.builder.master("local[*]")
         .config("spark.jars", ",".join(plan["jars"]))
         .config("spark.sql.shuffle.partitions", str(plan["parallel"]))
@@ -29,42 +40,63 @@ def main() -> None:
         .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
         .getOrCreate()
     )
-    session.sparkContext.setLogLevel("ERROR")
+    made.sparkContext.setLogLevel("ERROR")
+    return made
+
+
+def views(spark: SparkSession, plan: dict[str, Any]) -> DataFrame:
+    """User, milliseconds and time (in milliseconds) of each view."""
     source = (
-        session.readStream.format("kafka")
+        spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", plan["brokers"])
         .option("subscribe", plan["input"])
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", str(plan["batch"]))
         .load()
     )
-    views = source.select(
-        f.from_json(
-            f.col("value").cast("string"), "user string, page string, ms double, at long"
-        ).alias("v")
-    ).select("v.user", "v.ms", f.timestamp_millis("v.at").alias("at"))
-    counted = (
-        views.withWatermark("at", "1 second")
-        .groupBy(f.window("at", "10 seconds"), "user")
+    parsed = f.from_json(
+        f.col("value").cast("string"), "user string, page string, ms double, at long"
+    )
+    return source.select(parsed.alias("v")).select("v.user", "v.ms", "v.at")
+
+
+def counted(rows: DataFrame, kind: str) -> DataFrame:
+    """Views and time per user and window, as records."""
+    window, start, end = WINDOWS[kind](), f.col("window.start"), f.col("window.end")
+    if kind == "session":
+        end += f.expr(INSTANT)
+    return (
+        rows.withColumn("at", f.timestamp_millis("at"))
+        .withWatermark("at", "1 second")
+        .groupBy(window.alias("window"), "user")
         .agg(f.count("*").alias("views"), f.sum("ms").alias("ms"))
         .select(
-            f.to_json(f.struct("user", f.col("window.start").alias("window_start"))).alias("key"),
+            f.to_json(f.struct("user", start.alias("window_start"))).alias("key"),
             f.to_json(
                 f.struct(
-                    "user", f.col("window.start").alias("window_start"),
-                    f.col("window.end").alias("window_end"), "views", "ms",
+                    "user", start.alias("window_start"), end.alias("window_end"), "views", "ms"
                 )
             ).alias("value"),
         )
-    )  # fmt: skip
+    )
+
+
+def run(records: DataFrame, plan: dict[str, Any]) -> None:
+    """Writes to Kafka, to the end of the input or until it is stopped."""
     writer = (
-        counted.writeStream.format("kafka")
+        records.writeStream.format("kafka")
         .option("kafka.bootstrap.servers", plan["brokers"])
         .option("topic", plan["output"])
         .option("checkpointLocation", plan["checkpoint"])
         .outputMode("append")
     )
     Meter(plan).watch((writer.trigger(availableNow=True) if plan["once"] else writer).start())
+
+
+def main() -> None:
+    plan = json.loads(sys.argv[1])
+    rows = views(session(plan), plan)
+    run(counted(rows, plan["kind"]), plan)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ class Target:
 class Report:
     targets: list[Target] = field(default_factory=list)
     figures: dict[str, Any] = field(default_factory=dict)
+    samples: list[dict[str, Any]] = field(default_factory=list)
+    """What was measured again and again, for programs only."""
 
     def at_least(self, name: str, bound: float, measured: float) -> None:
         self.targets.append(Target(name, f">= {bound}", round(measured, 2), measured >= bound))
@@ -29,7 +31,9 @@ class Report:
         self.targets.append(Target(name, f"<= {bound}", round(measured, 2), measured <= bound))
 
     def as_json(self) -> dict[str, Any]:
-        return {"targets": [asdict(target) for target in self.targets], "figures": self.figures}
+        targets = [asdict(target) for target in self.targets]
+        sampled = {"samples": self.samples} if self.samples else {}
+        return {"targets": targets, "figures": self.figures, **sampled}
 
     def show(self) -> None:
         console = Console()

@@ -1,0 +1,76 @@
+"""Benchmarks compare engines that do the same: that they notice when one does not."""
+
+from __future__ import annotations
+
+import json
+
+import polars as pl
+import pytest
+
+from conftest import Command
+from riverrun.bench import load
+from riverrun.bench.report import Report
+from riverrun.bench.results import differing
+
+
+def test_tables_with_the_same_rows_in_any_order_do_not_differ():
+    rows = pl.DataFrame({"user": ["a", "b", "b"], "views": [1, 2, 2]})
+    assert differing(rows, rows.reverse()) == 0
+
+
+def test_a_row_that_is_missing_repeated_or_other_is_counted():
+    rows = pl.DataFrame({"user": ["a", "b"], "views": [1, 2]})
+    other = pl.DataFrame({"user": ["a", "b"], "views": [1, 3]})
+    found = [differing(rows[:1], rows), differing(pl.concat([rows, rows]), rows)]
+    assert [*found, differing(rows, other)] == [1, 2, 2]
+
+
+def test_events_in_order_stay_so_in_each_partition_of_a_user():
+    views = [json.loads(each) for each in load.in_order(400, 40, per_second=100, partitions=4)]
+    assert [view["at"] for view in views] == sorted(view["at"] for view in views)
+    places = {(view["user"], number % 4) for number, view in enumerate(views)}
+    assert len(places) == len({user for user, _ in places}) == 40
+
+
+def test_closing_events_come_after_all_others():
+    last = max(json.loads(each)["at"] for each in load.events(1000, 10, per_second=1))
+    assert all(json.loads(each)["at"] > last + 3_600_000 for each in load.closing(20))
+
+
+def test_a_report_says_which_targets_hold_and_keeps_samples_for_programs():
+    report = Report(samples=[{"seconds": 5}])
+    report.at_most("memory", 1.2, 1.3)
+    assert report.as_json() == {
+        "targets": [{"name": "memory", "target": "<= 1.2", "measured": 1.3, "holds": False}],
+        "figures": {},
+        "samples": [{"seconds": 5}],
+    }
+
+
+def test_a_small_and_a_long_run_are_not_one_command(riverrun: Command):
+    outcome = riverrun("bench", "windows", "--small", "--soak", "60")
+    assert outcome.code == 2
+    assert "two different benchmarks" in outcome.err
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+@pytest.mark.spark
+def test_all_windows_give_the_results_of_plain_pyspark_and_leave_no_state(
+    riverrun: Command, broker: dict[str, str]
+):
+    outcome = riverrun("bench", "windows", "--small", "--json")
+    targets = {each["name"]: each for each in json.loads(outcome.out)["targets"]}
+    for kind in ("hopping", "session", "sliding"):
+        assert targets[f"{kind}: results that differ"]["holds"]
+        assert targets[f"{kind}: rows of state at the end"]["holds"]
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+@pytest.mark.spark
+def test_a_long_run_samples_memory(riverrun: Command, broker: dict[str, str]):
+    found = json.loads(riverrun("bench", "windows", "--soak", "90", "--json").out)
+    assert len(found["samples"]) >= 15
+    targets = {each["name"]: each for each in found["targets"]}
+    assert targets["state at the end, seconds of input"]["holds"]

@@ -97,7 +97,7 @@ close = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=50)
 @given(
     st.sampled_from([1, 10, 15]),
     st.lists(st.lists(close, min_size=1, max_size=3), min_size=3, max_size=6),

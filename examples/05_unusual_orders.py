@@ -1,8 +1,7 @@
 """Shops whose orders are unusual: more than twice as many as in the same hour a week before.
 
-Each hour of a shop is put beside the one a week earlier. An alert comes out when the hour is over.
-If orders that came late change either number, so that it is not unusual after all, it is taken
-back.
+Each hour of a shop is put beside the one a week earlier. An alert comes out when the hour is over;
+orders that come within a day after it correct it, and orders that were sent twice count once.
 
     $ riverrun describe examples/05_unusual_orders.py
     unusual-orders (32 pages)

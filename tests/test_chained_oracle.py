@@ -92,8 +92,17 @@ def first_ones(batches, within):
     return sorted(passed), sorted(late)
 
 
-@settings(deadline=None, max_examples=60)
-@given(st.sampled_from([1, 7, 20, 100]), batches, mishaps)
+close = st.fixed_dictionaries(
+    {"after": st.integers(0, 40), "shop": st.sampled_from("sst")}  # few keys, close together
+)
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.sampled_from([1, 10, 15]),
+    st.lists(st.lists(close, min_size=1, max_size=3), min_size=3, max_size=6),
+    mishaps,
+)
 def test_the_first_of_duplicates_is_the_one_that_a_plain_loop_finds(within, batches, mishaps):
     app = rr.App("oracle", pages=2)
     stream = app.stream("orders", schema=SCHEMA, time="at").with_columns(place="_offset")

@@ -92,7 +92,7 @@ def test_a_service_that_fails_often_raises_an_alarm_once_its_window_closes():
     """)
 
 
-def test_a_shop_with_twice_the_orders_of_last_week_raises_an_alert_until_it_is_corrected():
+def test_a_shop_with_over_twice_the_orders_of_last_week_raises_an_alert_that_is_corrected():
     driver = example("05_unusual_orders")
     out = driver.run(
         orders="""

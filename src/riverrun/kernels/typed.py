@@ -22,15 +22,11 @@ Check = Callable[[Any], Any]
 class Columns:
     """Columns with what checks their values."""
 
-    schema: Schema
+    names: tuple[str, ...]
     types: dict[str, pl.DataType]
     checks: tuple[Check, ...]
     nested: tuple[bool, ...]
     """Whether a value can be changed in place."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.schema.names
 
     def row(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """The values in order, each checked; all must be there, and no other."""
@@ -60,7 +56,7 @@ def columns_of(schema: Schema) -> Columns:
     checks = tuple(
         _check(column.name, column.type, types[column.name]) for column in schema.columns
     )
-    return Columns(schema, types, checks, tuple(type.is_nested() for type in types.values()))
+    return Columns(schema.names, types, checks, tuple(type.is_nested() for type in types.values()))
 
 
 def _check(name: str, sql: str, type: pl.DataType) -> Check:
@@ -80,12 +76,12 @@ def _check(name: str, sql: str, type: pl.DataType) -> Check:
 Refused = Callable[[Any], TypeError]
 
 
-def _integer(type: pl.DataType, refused: Refused) -> Check:
-    low, high = (pl.select(bound).item() for bound in (type.min(), type.max()))  # type: ignore[attr-defined]
+def _integer(dtype: pl.DataType, refused: Refused) -> Check:
+    low, high = (pl.select(bound).item() for bound in (dtype.min(), dtype.max()))  # type: ignore[attr-defined]
 
     def check(value: Any) -> Any:
-        if value is None:
-            return None
+        if value is None or (type(value) is int and low <= value <= high):
+            return value
         if isinstance(value, bool) or not isinstance(value, Integral) or not low <= value <= high:
             raise refused(value)
         return int(value)

@@ -102,8 +102,9 @@ def _state(
     state = parse(text, at).with_plain_times if text.strip() else Schema(())
     framed = isinstance(processor, FrameProcessor)
     for name in state.names:
-        if name in TAKEN or not name.isidentifier() or (framed and name in keys):
-            raise ProgramError(f"state cannot have a column {name!r}", where=at, got=text)
+        if name in TAKEN or not name.isidentifier() or name in keys:
+            hint = "the key is at hand as it is" if name in keys else "choose another name"
+            raise ProgramError(f"state cannot have a column {name!r}", where=at, hint=hint)
     if framed and "timer" in state and state.type_of("timer") != "TIMESTAMP":
         raise ProgramError(
             "the column timer of state is a timestamp", where=at, got=state.type_of("timer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
@@ -131,6 +132,6 @@ def _any(type: pl.DataType, refused: Refused) -> Check:
             pl.Series([value], dtype=type, strict=True)
         except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
             raise refused(value) from error
-        return value
+        return copy.deepcopy(value)  # what a handler does to it later is another matter
 
     return check

@@ -92,6 +92,32 @@ def test_a_service_that_fails_often_raises_an_alarm_once_its_window_closes():
     """)
 
 
+def test_a_user_who_stops_clicking_is_told_of_and_counted_as_a_visit():
+    out = example("04_silence").run(
+        clicks="""
+        at       | user | page
+        12:00    | ann  | /
+        12:04    | ann  | /a
+        12:05    | bob  | /
+        ------
+        12:14:05 | bob  | /a      # ann's ten minutes are over, and lateness too
+        ------
+        12:40    | ann  | /
+        12:40    | bob  | /       # bob's were over before he came back
+    """
+    )
+    out.of("silent-users").assert_is("""
+        user | since    | clicks | key
+        ann  | 12:04    | 2      | ann
+        bob  | 12:14:05 | 2      | bob
+    """)
+    out.of("visits").assert_is("""
+        +- | user | visits | clicks
+        +  | ann  | 1      | 2
+        +  | bob  | 1      | 2
+    """)
+
+
 def test_a_shop_with_over_twice_the_orders_of_last_week_raises_an_alert_that_is_corrected():
     driver = example("05_unusual_orders")
     out = driver.run(

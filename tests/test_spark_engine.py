@@ -9,6 +9,7 @@ import subprocess
 from datetime import timedelta
 from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
@@ -186,6 +187,61 @@ def test_producers_punctuations_and_repaired_times_are_the_drivers(session, tmp_
     assert run_files(session, program(), {"t": file}, tmp_path / "run", ended=True) == found
     assert driver.status.dead == 0
     assert sum(row["n"] for row in driver.table("out")) == 52
+
+
+class Visits(rr.Processor):
+    """Counts a page's views until there is none for a minute; refuses slow ones."""
+
+    state = "n bigint default 0, times bigint[] default []"
+    outputs = {"visits": "page string, n bigint, times bigint[]"}
+
+    def on_event(self, event, state, context):
+        if event.ms > 900:
+            raise ValueError("too slow")
+        state.n += 1
+        state.times.append(event.ms)
+        context.timer("over", context.time + timedelta(minutes=1))
+
+    def on_timer(self, name, state, context):
+        context.emit("visits", page=context.key["page"], n=state.n, times=state.times)
+        state.clear()
+
+
+class VisitFrames(rr.FrameProcessor):
+    state = "n bigint default 0, timer timestamp"
+    outputs = {"visits": "page string, n bigint"}
+
+    def on_frame(self, events, state, context):
+        seen = events.group_by("page").agg(
+            more=pl.len(), timer=pl.col("__at").max().dt.offset_by("1m")
+        )
+        new = state.drop("timer").join(seen, on="page").with_columns(n=pl.col("n") + pl.col("more"))
+        return {"state": new.drop("more")}
+
+    def on_timers(self, state, context):
+        return {"visits": state.select("page", "n", __at="timer"), "state": state.clear()}
+
+
+@pytest.mark.parametrize("processor", [Visits, VisitFrames])
+def test_a_processor_gives_the_drivers_lines(processor, session, tmp_path):
+    def program():
+        app = rr.App("visits", pages=3)
+        visits = views(app).process(processor(), by="page")["visits"]
+        visits.to("visits")
+        visits.group_by("page").window(rr.tumbling("5 minutes")).agg(n=rr.sum("n")).to("totals")
+        return app
+
+    lines = []
+    for number in range(200):
+        at = (NOON + timedelta(seconds=number * number % 4000)).isoformat() + "Z"
+        lines.append(json.dumps({"page": f"/{number % 7}", "ms": number * 5, "at": at}))
+        lines += [""] * (number % 40 == 39)
+    file = tmp_path / "views.jsonl"
+    file.write_text("\n".join(lines) + "\n")
+    driver, found = on_driver(program(), {"views": file})
+    assert run_files(session, program(), {"views": file}, tmp_path / "run", ended=True) == found
+    assert len(driver.outputs["visits"]) > 20
+    assert driver.status.dead == (19 if processor is Visits else 0)
 
 
 def test_a_spark_function_is_a_step_like_any_other(session, tmp_path):

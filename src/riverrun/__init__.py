@@ -28,13 +28,16 @@ if TYPE_CHECKING:
     )
     from riverrun.app import App, screen, topic
     from riverrun.errors import ProgramError, RiverrunError
+    from riverrun.processor import FrameProcessor, Processor
     from riverrun.stream import Grouped, Stream, Table
     from riverrun.times import append_time, device_time, processing_time
     from riverrun.window import all_time, hopping, session, sliding, tumbling
 
 __all__ = [
     "App",
+    "FrameProcessor",
     "Grouped",
+    "Processor",
     "ProgramError",
     "RiverrunError",
     "Stream",
@@ -96,6 +99,7 @@ _HOMES = {
     ),
     "riverrun.app": ("App", "screen", "topic"),
     "riverrun.errors": ("ProgramError", "RiverrunError"),
+    "riverrun.processor": ("FrameProcessor", "Processor"),
     "riverrun.stream": ("Grouped", "Stream", "Table"),
     "riverrun.window": ("all_time", "hopping", "session", "sliding", "tumbling"),
     "riverrun.times": ("append_time", "device_time", "processing_time"),

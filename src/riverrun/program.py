@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from riverrun.event_time import BEGINNING, END, Pace
+from riverrun.processor import FrameProcessor, Processor
 from riverrun.schema import Schema
 from riverrun.times import EventTime
 from riverrun.windowing import Window
@@ -131,7 +132,7 @@ class Step:
         return f"late:{self.name}"
 
     def stream(self, name: str = "") -> str:
-        return f"stream:{self.name}{'.' if name else ''}{name}"
+        return f"stream:{self.name}{'/' if name else ''}{name}"
 
     def done(self, clock: int) -> int:
         """Rows in state with a time up to this one have nothing more to come of them."""
@@ -207,10 +208,16 @@ class Marking(Step):
 class Processing(Step):
     """The user's own class, given events and timers of a key."""
 
-    processor: Any
-    """An instance; one per worker process."""
+    processor: Processor | FrameProcessor
+    """One per worker process."""
     columns: tuple[str, ...]
-    late_schema: Schema
+    """Of an event."""
+    state: Schema
+    defaults: tuple[Any, ...]
+    """The state of a new key."""
+    outputs: tuple[tuple[str, Schema], ...]
+    topics: tuple[str, ...]
+    """By the index that positions hold."""
 
 
 @dataclass(frozen=True)

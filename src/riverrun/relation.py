@@ -9,6 +9,7 @@ from typing import Protocol
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.kernels import sql
 from riverrun.plan.nodes import (
+    Emitted,
     Node,
     Output,
     Select,
@@ -128,7 +129,7 @@ class Relation:
 
 
 def _screen_name(node: Node) -> str:
-    while not isinstance(node, StepNode | Source | SparkStep | Union):
+    while not isinstance(node, StepNode | Emitted | Source | SparkStep | Union):
         node = node.input
     origin = node.topic if isinstance(node, Source) else getattr(node, "name", "union")
     return f"screen:{origin}"
@@ -155,6 +156,6 @@ def origin_name(node: Node) -> str:
 def _origins(node: Node) -> list[str]:
     if isinstance(node, Source):
         return [node.topic]
-    if isinstance(node, StepNode):
+    if isinstance(node, StepNode | Emitted):
         return [node.name]
     return sorted({name for each in inputs_of(node) for name in _origins(each)})

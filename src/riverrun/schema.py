@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from typing import Any
 
 import duckdb
 
@@ -122,6 +123,19 @@ def parse(ddl: str, where: object = None) -> Schema:
                 f"the column name {name!r} is reserved", where=where, hint="choose another name"
             )
     return schema
+
+
+def defaults(ddl: str, where: object = None) -> tuple[Any, ...]:
+    """What columns hold that are not given: `"clicks bigint default 0"`. Else they hold null."""
+    with duckdb.connect() as connection:
+        connection.execute(f"CREATE TEMP TABLE parsed ({_with_quoted_names(ddl)})")
+        try:
+            connection.execute("INSERT INTO parsed DEFAULT VALUES")
+        except duckdb.Error as error:
+            raise ProgramError(
+                "the defaults cannot be used", where=where, got=f"{ddl!r}: {first_line(error)}"
+            ) from error
+        return tuple(connection.execute("FROM parsed").fetchall()[0])
 
 
 def _with_quoted_names(ddl: str) -> str:

@@ -13,17 +13,21 @@ from riverrun.event_time import Duration, duration_text, microseconds
 from riverrun.plan.nodes import (
     Aggregate,
     Deduplicate,
+    Emitted,
     Explode,
     KeyBy,
     Late,
     MarkSeen,
+    Process,
     SparkStep,
     Union,
     has_late_rows,
     key_of,
 )
+from riverrun.process import process_node
+from riverrun.processor import FrameProcessor, Processor
 from riverrun.program import Aggregation, Emit, compared_names
-from riverrun.relation import Relation, origin_name, step_keys
+from riverrun.relation import Registry, Relation, origin_name, step_keys
 from riverrun.schema import RESERVED, Column, Schema, parse
 from riverrun.windowing import Window
 
@@ -129,6 +133,17 @@ class Stream(Relation):
             self, node=MarkSeen(self.node, made, keys, into, capacity, error, marked, at)
         )
 
+    def process(
+        self,
+        processor: Processor | FrameProcessor | type[Processor | FrameProcessor],
+        *,
+        by: str | list[str],
+        name: str | None = None,
+    ) -> Processed:
+        """Hand rows to a class of your own, with state and timers per key."""
+        at = caller()
+        return Processed(self.registry, process_node(self, processor, by, name, at))
+
     @property
     def late(self) -> Stream:
         """The rows that came too late to tell whether they are duplicates."""
@@ -150,6 +165,34 @@ class Stream(Relation):
         name = getattr(function, "__name__", "function").strip("<>")
         node = SparkStep(self.node, function, parse(schema, at), at, name)
         return replace(self, node=node)
+
+
+@dataclass(frozen=True)
+class Processed:
+    """What a processor emits: a stream for each of its outputs, `processed["name"]`."""
+
+    registry: Registry
+    node: Process
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.node.outputs)
+
+    def __getitem__(self, output: str) -> Stream:
+        at, schemas = caller(), dict(self.node.outputs)
+        if output not in schemas:
+            raise ProgramError(
+                f"there is no output {output!r}", where=at, hint=f"outputs: {', '.join(schemas)}"
+            )
+        return Stream(self.registry, Emitted(self.node, output, schemas[output], at))
+
+    @property
+    def stream(self) -> Stream:
+        """The only output."""
+        if len(self.outputs) != 1:
+            names = ", ".join(self.outputs)
+            raise ProgramError("there is more than one output", where=caller(), got=names)
+        return self[self.outputs[0]]
 
 
 @dataclass(frozen=True)

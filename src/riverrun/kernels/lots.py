@@ -17,6 +17,7 @@ from riverrun.event_time import END, Now, partition_name, producer_name
 from riverrun.kernels.aggregates import prepared
 from riverrun.kernels.chunks import Chunk, by_page, pack, unpack_all, with_hash
 from riverrun.kernels.decode import LAST, at_tick, decoder
+from riverrun.kernels.letters import LETTER
 from riverrun.kernels.pages import clocks_of, status_chunk
 from riverrun.kernels.sql import Evaluator
 from riverrun.program import DEAD, ROWS, Aggregating, Branch, Program, SourceSpec
@@ -233,17 +234,7 @@ def _dead_letters(lot: Lot, source: SourceSpec, dead: list[Failure]) -> pa.Table
         place = position(source.index, record["__partition"], record["__offset"])
         if place in first:
             letters.append(_letter(lot, record, *first[place]) | {"__pos": place})
-    return pa.Table.from_pylist(letters, schema=_LETTER)
-
-
-_LETTER = pa.schema(
-    [
-        ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us")), ("step", pa.string()), ("cause", pa.string()),
-        ("key", pa.string()), ("value", pa.string()), ("value_base64", pa.string()),
-        ("__at", pa.timestamp("us")), ("__pos", pa.int64()), ("__sub", pa.int64()),
-    ]
-)  # fmt: skip
+    return pa.Table.from_pylist(letters, schema=LETTER)
 
 
 def _letter(lot: Lot, record: dict[str, Any], step: str, cause: str) -> dict[str, Any]:

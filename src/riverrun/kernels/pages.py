@@ -12,15 +12,38 @@ from typing import Any
 import polars as pl
 
 from riverrun.event_time import BEGINNING, Clock, Pace, PartitionTimes, Punctuation, clock
-from riverrun.kernels import deduplication, hopping, marking, sessions, sliding, windows
+from riverrun.kernels import (
+    deduplication,
+    framing,
+    hopping,
+    marking,
+    processing,
+    sessions,
+    sliding,
+    windows,
+)
 from riverrun.kernels.chunks import Chunk, pack, unpack_all
 from riverrun.kernels.state import SegmentCache, SegmentList, Store, save
 from riverrun.kernels.steps import Batch, Result, StepState
-from riverrun.program import Aggregating, Deduplicating, Marking, Program, Step
-from riverrun.windowing import Window
+from riverrun.processor import FrameProcessor
+from riverrun.program import (
+    DEAD,
+    Aggregating,
+    Deduplicating,
+    Marking,
+    Processing,
+    Program,
+    Step,
+)
 
 PUNCTUATION = "punctuation"
 STATUS = "status"
+
+WINDOWS = {
+    "session": sessions.advance,
+    "sliding": sliding.advance,
+    "hopping": hopping.advance,
+}
 
 
 @dataclass
@@ -34,6 +57,8 @@ class Head:
     """Ids by step and by name of the list."""
     open: dict[str, bool] = field(default_factory=dict)
     """Whether something is to come of a step's rows, so that time matters when nothing arrives."""
+    ticks: dict[str, int] = field(default_factory=dict)
+    """When steps were visited that have timers of processing time."""
 
 
 def encode_punctuation(punctuation: Punctuation) -> bytes:
@@ -82,18 +107,16 @@ class Moment:
 def advance(step: Step, state: StepState, batch: Batch) -> Result:
     """Runs the kernel that the step asks for."""
     match step:
-        case Aggregating(window=Window(kind="session")):
-            return sessions.advance(step, state, batch)
-        case Aggregating(window=Window(kind="sliding")):
-            return sliding.advance(step, state, batch)
-        case Aggregating(window=Window(kind="hopping")):
-            return hopping.advance(step, state, batch)
         case Aggregating():
-            return windows.advance(step, state, batch)
+            return WINDOWS.get(step.window.kind, windows.advance)(step, state, batch)
         case Deduplicating():
             return deduplication.advance(step, state, batch)
         case Marking():
             return marking.advance(step, state, batch)
+        case Processing():
+            framed = isinstance(step.processor, FrameProcessor)
+            kernel = framing.advance if framed else processing.advance
+            return kernel(step, state, batch)
     raise TypeError(step)
 
 
@@ -120,21 +143,28 @@ class PageKernel:
         tick = moment.punctuation.tick
         out: list[Chunk] = [] if self.last else list(marks)
         late: dict[str, int] = {}
+        dead = 0
         watermarks: dict[str, Any] = {}
         for step in self.steps:
             before = head.clocks.get(step.name, BEGINNING)
             said = moment.clock(step, before)
             after, watermarks[step.name] = said.time, {"held_by": said.held_by, "idle": said.idle}
             rows = by_edge.pop(step.input, [])
-            if rows or self._matters(step, head, before, after):
-                batch = Batch(unpack_all(rows) if rows else None, before, after, tick)
+            ticks = head.ticks.get(step.name, BEGINNING), tick
+            moved = after > before or (isinstance(step, Processing) and ticks[1] > ticks[0])
+            if rows or (moved and head.segments.get(step.name)):
+                events = unpack_all(rows) if rows else None
+                batch = Batch(events, before, after, tick=tick, tick_before=ticks[0])
                 result = self._step(page, step, head, store, batch)
                 late[step.name] = 0 if result.late is None else result.late.height
+                dead += 0 if result.dead is None else result.dead.height
                 out += _chunks(page, step, result)
+                if isinstance(step, Processing):
+                    head.ticks[step.name] = tick
             head.clocks[step.name] = after
         head.times = moment.times
         out += [chunk for rest in by_edge.values() for chunk in rest]
-        facts = {"clocks": head.clocks, "open": any(head.open.values()), "late": late}
+        facts = {"clocks": head.clocks, "open": any(head.open.values()), "late": late, "dead": dead}
         if page == 0:  # they are the same on all pages
             facts |= {"watermarks": watermarks, "tick": tick}
         out.append(status_chunk(page, **facts))
@@ -145,10 +175,6 @@ class PageKernel:
         if self.moment is None or self.moment.source != (times, marks):
             self.moment = Moment(times, marks, self.paces)
         return self.moment
-
-    def _matters(self, step: Step, head: Head, before: int, after: int) -> bool:
-        """Whether a step has something to do when no rows came."""
-        return after > before and bool(head.segments.get(step.name))
 
     def _step(self, page: int, step: Step, head: Head, store: Store, batch: Batch) -> Result:
         scope = f"{self.scope}/{step.name}/{page}"
@@ -163,7 +189,8 @@ class PageKernel:
         result = advance(step, state, batch)
         saved = {name: save(rows, store, self.cache, scope) for name, rows in state.lists.items()}
         head.segments[step.name] = {n: ids for n, ids in (known | saved).items() if ids}
-        head.open[step.name] = state.last_time() > step.done(batch.after)
+        waiting = state.last_time() > step.done(batch.after)
+        head.open[step.name] = waiting if result.waiting is None else result.waiting
         return result
 
 
@@ -172,6 +199,7 @@ def _chunks(page: int, step: Step, result: Result) -> list[Chunk]:
     frames = {step.changes: result.changes}
     frames |= {step.stream(name): rows for name, rows in result.streams.items()}
     frames[step.late] = [] if result.late is None else [result.late]
+    frames[DEAD] = [] if result.dead is None else [result.dead]
     made = []
     for edge, parts in frames.items():
         rows = [part for part in parts if part.height]

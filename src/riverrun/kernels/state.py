@@ -45,6 +45,10 @@ class Segment:
         return int(self.rows.estimated_size())
 
     @cached_property
+    def dead(self) -> int:
+        return int(self.rows["__dead"].sum()) if "__dead" in self.rows.columns else 0
+
+    @cached_property
     def windows(self) -> npt.NDArray[np.int64]:
         return np.unique(self._window)
 
@@ -212,10 +216,17 @@ class SegmentList:
             self._add(rows, len(self.segments))
         while self._many_alike():
             self._merge(self.segments[-FAN:], closed)
+        if self._half_dead():
+            self._merge(list(self.segments), closed)
 
     def _many_alike(self) -> bool:
         sizes = [segment.rows.height for segment in self.segments[-FAN:]]
         return len(sizes) == FAN and max(sizes) <= FAN * min(sizes)
+
+    def _half_dead(self) -> bool:
+        """A mark and the row that it replaces are of no use once they are merged."""
+        dead = sum(segment.dead for segment in self.segments)
+        return dead > 0 and 4 * dead >= sum(segment.rows.height for segment in self.segments)
 
     def _merge(self, segments: list[Segment], closed: int) -> None:
         """Makes one segment of several, without what has ended."""

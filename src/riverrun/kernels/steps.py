@@ -22,6 +22,7 @@ class Batch:
     before: int
     after: int
     tick: int = 0
+    tick_before: int = BEGINNING
 
 
 @dataclass
@@ -29,8 +30,10 @@ class Result:
     changes: list[pl.DataFrame] = field(default_factory=list)
     late: pl.DataFrame | None = None
     streams: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
-    dead: list[tuple[int, str]] = field(default_factory=list)
-    """Positions of rows that could not be processed, and why."""
+    dead: pl.DataFrame | None = None
+    """Rows that could not be processed, as dead letters."""
+    waiting: bool | None = None
+    """Whether something is to come when time goes on; None: as the step's rows tell."""
 
 
 @dataclass

@@ -13,12 +13,14 @@ from riverrun.plan.inputs import FACT_COLUMNS, column_list, into_aggregate, whol
 from riverrun.plan.nodes import (
     Aggregate,
     Deduplicate,
+    Emitted,
     Explode,
     KeyBy,
     Late,
     MarkSeen,
     Node,
     Output,
+    Process,
     Select,
     Source,
     SparkStep,
@@ -37,6 +39,7 @@ from riverrun.program import (
     Deduplicating,
     Marking,
     OutputSpec,
+    Processing,
     Program,
     SourceSpec,
     SparkSpec,
@@ -69,12 +72,14 @@ def compile_program(name: str, pages: int, outputs: tuple[Output, ...]) -> Progr
         *(branch for step in sparks for branch in _into_spark(step)),
         *(branch for output in every_output for branch in _into_output(output)),
     ]
+    sources = _sources(nodes)
+    topics = tuple(source.topic for _, source in sources)
     return Program(
         name=name,
         pages=pages,
-        sources=tuple(_source_spec(index, node, branches) for index, node in _sources(nodes)),
+        sources=tuple(_source_spec(index, node, branches) for index, node in sources),
         branches=tuple(branches),
-        steps=tuple(_step_spec(step, pages) for step in steps),
+        steps=tuple(_step_spec(step, pages, topics) for step in steps),
         outputs=(*(_output_spec(each) for each in every_output), dead_output(name)),
         spark_steps=tuple(SparkSpec(step.name, step.input.schema.visible) for step in sparks),
     )
@@ -209,10 +214,20 @@ def _source_spec(index: int, node: Source, branches: list[Branch]) -> SourceSpec
     )
 
 
-def _step_spec(step: StepNode, pages: int) -> Step:
+def _step_spec(step: StepNode, pages: int, topics: tuple[str, ...]) -> Step:
     common = (step.name, step.keys, _paces(step.input), _level(step))
     if isinstance(step, Deduplicate):
         return Deduplicating(*common, within=step.within)
+    if isinstance(step, Process):
+        return Processing(
+            *common,
+            processor=step.processor,
+            columns=step.schema.names,
+            state=step.state,
+            defaults=step.defaults,
+            outputs=step.outputs,
+            topics=topics,
+        )
     if isinstance(step, MarkSeen):
         # keys fall into pages by chance: some pages have more than their share
         share = step.capacity / pages
@@ -315,8 +330,10 @@ def _paths(node: Node) -> Iterator[tuple[str, str | None]]:
             yield f"table:{node.name}", None
         case Late():
             yield f"late:{node.input.name}", None
-        case Deduplicate() | MarkSeen():
+        case Deduplicate() | MarkSeen() | Process():
             yield f"stream:{node.name}", None
+        case Emitted():
+            yield f"stream:{node.input.name}/{node.output}", None
         case SparkStep():
             yield f"from_spark:{node.name}", None
         case Union():

@@ -14,12 +14,14 @@ from riverrun.plan.compile import DEAD_SCHEMA, dead_output, nodes_of, with_late_
 from riverrun.plan.nodes import (
     Aggregate,
     Deduplicate,
+    Emitted,
     Explode,
     KeyBy,
     Late,
     MarkSeen,
     Node,
     Output,
+    Process,
     Select,
     Source,
     SparkStep,
@@ -120,6 +122,10 @@ def _step_facts(step: StepNode) -> list[tuple[str, str]]:
         case MarkSeen():
             filter_text = f"Bloom filter for {step.capacity:,}, error {step.error}"
             return [("marks", f"{step.column}: seen before, {filter_text}")]
+        case Process():
+            kept = _columns(step.state) or "none"
+            emitted = [(name, _columns(schema)) for name, schema in step.outputs]
+            return [("runs", type(step.processor).__name__), ("state", kept), *emitted]
         case Aggregate():
             results = [(each.name, f"{_call(each)}: {each.type}") for each in step.aggregations]
             return [("window", _window_text(step)), ("emit", step.emit), *results]
@@ -244,6 +250,8 @@ def _operation(node: Node) -> str:
             words = f"key_by {', '.join(node.columns)}"
         case SparkStep():
             words = f"spark {node.name}"
+        case Emitted():
+            words = f"output {node.output}"
         case _:
             words = "late rows" if isinstance(node, Late) else "union"
     return words

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from riverrun.errors import Location
 from riverrun.event_time import Pace
+from riverrun.processor import FrameProcessor, Processor
 from riverrun.program import Aggregation, Emit, Sink
 from riverrun.schema import Schema
 from riverrun.times import EventTime
@@ -152,7 +153,37 @@ class MarkSeen:
     at: Location
 
 
-StepNode = Aggregate | Deduplicate | MarkSeen
+@dataclass(frozen=True)
+class Process:
+    """Rows by key into the user's own class. What it emits leaves by `Emitted`."""
+
+    input: Node
+    name: str
+    keys: tuple[str, ...]
+    processor: Processor | FrameProcessor
+    state: Schema
+    defaults: tuple[Any, ...]
+    outputs: tuple[tuple[str, Schema], ...]
+    schema: Schema
+    """Of the rows that enter."""
+    at: Location
+
+
+StepNode = Aggregate | Deduplicate | MarkSeen | Process
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """The rows of one output of a processor."""
+
+    input: Process
+    output: str
+    schema: Schema
+    at: Location
+
+    @property
+    def name(self) -> str:
+        return f"{self.input.name}.{self.output}"
 
 
 @dataclass(frozen=True)
@@ -176,6 +207,8 @@ Node = (
     | Aggregate
     | Deduplicate
     | MarkSeen
+    | Process
+    | Emitted
     | Late
 )
 
@@ -209,7 +242,9 @@ def changes(node: Node) -> bool:
     """Whether rows are changes of a table (`-` and `+`), not facts of a stream."""
     if isinstance(node, Aggregate):
         return True
-    if isinstance(node, Source | Late | Union | SparkStep | Deduplicate | MarkSeen):
+    if isinstance(
+        node, Source | Late | Union | SparkStep | Deduplicate | MarkSeen | Process | Emitted
+    ):
         return False
     return changes(node.input)
 
@@ -222,6 +257,8 @@ def key_of(node: Node) -> tuple[str, ...]:
         return node.table_key
     if isinstance(node, KeyBy):
         return node.columns
+    if isinstance(node, Emitted):
+        return node.input.keys if all(key in node.schema for key in node.input.keys) else ()
     origins = (node.input.input,) if isinstance(node, Late) else inputs_of(node)
     keys = {key_of(each) for each in origins}
     key = keys.pop() if len(keys) == 1 else ()

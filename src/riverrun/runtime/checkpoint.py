@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from riverrun.errors import AlreadyRunning, CheckpointError
-from riverrun.program import Aggregating, Deduplicating, Marking, Program, Step
+from riverrun.program import Aggregating, Deduplicating, Marking, Processing, Program, Step
 
 
 @contextmanager
@@ -62,6 +62,9 @@ def _step_shape(step: Step) -> dict[str, Any]:
         facts["within"] = step.within
     if isinstance(step, Marking):
         facts["filter"] = [step.capacity, step.error]
+    if isinstance(step, Processing):
+        facts["state"] = step.state.ddl()
+        facts["outputs"] = {name: schema.ddl() for name, schema in step.outputs}
     return facts
 
 
@@ -81,9 +84,11 @@ def compare(folder: Path, program: Program) -> None:
     for name, step in now["steps"].items():
         if name in before["steps"] and before["steps"][name] != step:
             was = {
-                part: value for part, value in before["steps"][name].items() if value != step[part]
+                part: value
+                for part, value in before["steps"][name].items()
+                if value != step.get(part)
             }
-            new = {part: step[part] for part in was}
+            new = {part: step.get(part) for part in was}
             hint = 'start over with --fresh, or give the step a new name: .group_by(…, name="…")'
             raise _changed(f"the step {name!r}", folder, was, new, hint)
 

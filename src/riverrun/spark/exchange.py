@@ -11,7 +11,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.pages import PageKernel
 from riverrun.kernels.state import SegmentCache
-from riverrun.program import Program
+from riverrun.spark.source import job_of
 from riverrun.spark.zygote import settle
 
 CACHE_BYTES = 1 << 30
@@ -45,13 +45,14 @@ class SegmentStore:
 class PageProcessor(StatefulProcessor):
     """Visits the pages of a partition, one at a time."""
 
-    def __init__(self, program: Program, level: int, scope: str) -> None:
-        self.program, self.level, self.scope = program, level, scope
+    def __init__(self, encoded: str, level: int) -> None:
+        self.encoded, self.level = encoded, level
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.head = handle.getValueState("head", "data binary")
         self.store = SegmentStore(handle.getMapState("segments", "id string", "data binary"))
-        self.kernel = PageKernel(self.program, self.level, _cache(self.scope), self.scope)
+        job = job_of(self.encoded)
+        self.kernel = PageKernel(job.program, self.level, _cache(job.query_id), job.query_id)
 
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any

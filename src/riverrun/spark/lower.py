@@ -45,7 +45,7 @@ def start_query(
         if level:
             chunks = chunks.mapInArrow(_forwarded(encoded), CHUNK_SCHEMA)
         chunks = chunks.groupBy("page").transformWithStateInPandas(
-            PageProcessor(job.program, level, job.query_id), CHUNK_SCHEMA, "Append", "None"
+            PageProcessor(encoded, level), CHUNK_SCHEMA, "Append", "None"
         )
     writer = (
         chunks.writeStream.format("riverrun")

@@ -35,6 +35,7 @@ from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.lots import Lot, LotReader
 from riverrun.kernels.pages import PUNCTUATION, encode_punctuation, status_chunk
 from riverrun.program import Program
+from riverrun.spark.portable import portable, without_processors
 from riverrun.spark.writer import StreamSink, last_status
 from riverrun.spark.zygote import settle
 
@@ -62,7 +63,7 @@ class Job:
     query_id: str = ""
 
     def encoded(self) -> str:
-        return base64.b64encode(pickle.dumps(self)).decode()
+        return base64.b64encode(portable(self, self.program)).decode()
 
 
 @cache
@@ -86,7 +87,7 @@ class RiverrunSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:
         job = job_of(self.options["job"])
-        return StreamSink(job.program, job.client, job.status, job.collect)
+        return StreamSink(without_processors(job.program), job.client, job.status, job.collect)
 
 
 @dataclass

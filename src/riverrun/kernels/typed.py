@@ -1,0 +1,137 @@
+"""Python values for typed columns: what a processor keeps and emits is checked as it is given."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from functools import cache
+from numbers import Integral, Real
+from typing import Any
+
+import polars as pl
+
+from riverrun.kernels.sql import Evaluator
+from riverrun.schema import Schema, quoted
+
+Check = Callable[[Any], Any]
+"""Gives the value as it is stored; a TypeError if it cannot be."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns with what checks their values."""
+
+    names: tuple[str, ...]
+    types: dict[str, pl.DataType]
+    checks: tuple[Check, ...]
+    nested: tuple[bool, ...]
+    """Whether a value can be changed in place."""
+
+    def row(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The values in order, each checked; all must be there, and no other."""
+        if len(values) != len(self.checks) or any(name not in values for name in self.names):
+            self._complain(values)
+        return tuple(
+            [check(values[name]) for name, check in zip(self.names, self.checks, strict=True)]
+        )
+
+    def _complain(self, values: Mapping[str, Any]) -> None:
+        for name in self.names:
+            if name not in values:
+                raise TypeError(f"the column {name!r} is missing")
+        extra = next(name for name in values if name not in self.names)
+        raise TypeError(f"there is no column {extra!r}; there is {', '.join(self.names)}")
+
+    def frame(self, rows: Iterable[tuple[Any, ...]]) -> pl.DataFrame:
+        return pl.DataFrame(list(rows), schema=self.types, orient="row")
+
+
+@cache
+def columns_of(schema: Schema) -> Columns:
+    nulls = ", ".join(f"NULL::{c.type} AS {quoted(c.name)}" for c in schema.columns)
+    found = Evaluator().run(f"SELECT {nulls or '0'} LIMIT 0")
+    frame = pl.DataFrame(pl.from_arrow(found))
+    types = {name: frame.schema[name] for name in schema.names}
+    checks = tuple(
+        _check(column.name, column.type, types[column.name]) for column in schema.columns
+    )
+    return Columns(schema.names, types, checks, tuple(type.is_nested() for type in types.values()))
+
+
+def _check(name: str, sql: str, type: pl.DataType) -> Check:
+    def refused(value: Any) -> TypeError:
+        return TypeError(f"{name} is {value!r:.100}, not {sql}")
+
+    if type.is_integer():
+        return _integer(type, refused)
+    if type.is_float():
+        return _float(refused)
+    if isinstance(type, pl.Datetime):
+        return _moment(refused)
+    plain = {pl.String: str, pl.Boolean: bool, pl.Date: date, pl.Time: time}.get(type.base_type())
+    return _any(type, refused) if plain is None else _plain(plain, refused)
+
+
+Refused = Callable[[Any], TypeError]
+
+
+def _integer(dtype: pl.DataType, refused: Refused) -> Check:
+    low, high = (pl.select(bound).item() for bound in (dtype.min(), dtype.max()))  # type: ignore[attr-defined]
+
+    def check(value: Any) -> Any:
+        if value is None or (type(value) is int and low <= value <= high):
+            return value
+        if isinstance(value, bool) or not isinstance(value, Integral) or not low <= value <= high:
+            raise refused(value)
+        return int(value)
+
+    return check
+
+
+def _float(refused: Refused) -> Check:
+    def check(value: Any) -> Any:
+        if value is None or type(value) is float:
+            return value
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise refused(value)
+        return float(value)
+
+    return check
+
+
+def _moment(refused: Refused) -> Check:
+    def check(value: Any) -> Any:
+        return value if value is None else naive(value, refused)
+
+    return check
+
+
+def naive(value: Any, refused: Refused) -> datetime:
+    """A time as naive UTC."""
+    if not isinstance(value, datetime):
+        raise refused(value)
+    return value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+
+
+def _plain(kind: type, refused: Refused) -> Check:
+    def check(value: Any) -> Any:
+        if value is None or type(value) is kind:
+            return value
+        if not isinstance(value, kind) or isinstance(value, datetime):
+            raise refused(value)
+        return kind(value) if kind is str else value
+
+    return check
+
+
+def _any(type: pl.DataType, refused: Refused) -> Check:
+    def check(value: Any) -> Any:
+        try:
+            pl.Series([value], dtype=type, strict=True)
+        except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
+            raise refused(value) from error
+        return copy.deepcopy(value)  # what a handler does to it later is another matter
+
+    return check

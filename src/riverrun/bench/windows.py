@@ -3,7 +3,7 @@
 - Hopping: 10,000 users and 10,000 events a second, so that each has about one a second and ten in a
   window, and windows of 10 seconds every second give a result per event.
 - Session: 10,000 users and 2,000 events a second, so that each has one every 5 seconds: with a gap
-  of 10 seconds a session has 7 events on average, and half of them last less than 30 seconds.
+  of 10 seconds a session has 7 events on average, and then ends.
 - Sliding: 1,000 users and 2,000 events a second, so that there are 120 in a window of a minute.
 """
 

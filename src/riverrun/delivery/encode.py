@@ -13,6 +13,7 @@ from riverrun.program import OutputSpec
 from riverrun.schema import METADATA, quoted
 
 Line = dict[str, Any]
+SECOND = "%Y-%m-%dT%H:%M:%S"
 
 
 def records(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> pa.Table:
@@ -89,8 +90,23 @@ def _texts(times: pa.Array) -> pa.Array:
         texts = _texts(times.values)
         return type(times).from_arrays(times.offsets, texts, mask=times.is_null())
     coded = times.dictionary_encode()  # windows repeat: each distinct time is written once
-    texts = pc.strftime(coded.dictionary, "%Y-%m-%dT%H:%M:%SZ")
-    return pc.replace_substring(texts, ".000000Z", "Z").take(coded.indices)
+    return _instants(coded.dictionary).take(coded.indices)
+
+
+def _instants(times: pa.Array) -> pa.Array:
+    """Distinct times share their seconds, and their fractions: each of those is written once."""
+    if times.type.unit != "us":
+        return pc.replace_substring(pc.strftime(times, f"{SECOND}Z"), ".000000Z", "Z")
+    whole = pc.floor_temporal(times, unit="second")
+    seconds = whole.cast(pa.timestamp("s", times.type.tz)).dictionary_encode()
+    fractions = pc.subtract(times.cast(pa.int64()), whole.cast(pa.int64())).dictionary_encode()
+    digits = pc.utf8_lpad(fractions.dictionary.cast(pa.string()), 6, "0")
+    written = pc.binary_join_element_wise(".", digits, "Z", "")
+    endings = pc.if_else(pc.equal(fractions.dictionary, 0), "Z", written)
+    beginnings = pc.strftime(seconds.dictionary, SECOND)
+    return pc.binary_join_element_wise(
+        beginnings.take(seconds.indices), endings.take(fractions.indices), ""
+    )
 
 
 def _object(names: tuple[str, ...]) -> str:

@@ -34,15 +34,6 @@ def events(
         yield _view(f"user-{user}", page, chosen.randrange(4000) / 4, at)
 
 
-def in_order(count: int, keys: int, *, per_second: int, partitions: int) -> Iterator[bytes]:
-    """The same without jitter, and each user's views in one partition: no view is overtaken."""
-    chosen = random.Random(1)
-    for number in range(count):
-        user = chosen.randrange(keys // partitions) * partitions + number % partitions
-        at = START + number * 1000 // per_second
-        yield _view(f"user-{user}", number % 1000, chosen.randrange(4000) / 4, at)
-
-
 def closing(count: int) -> Iterator[bytes]:
     """Views of a few others, a day later: by then every window before them has closed."""
     for number in range(count):

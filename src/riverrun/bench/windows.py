@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from riverrun.bench import load, results
-from riverrun.bench.harness import PARTITIONS, Bench
+from riverrun.bench.harness import Bench
 from riverrun.bench.report import Report
 from riverrun.config import Settings
 
@@ -49,10 +49,6 @@ class Case:
     columns: tuple[str, ...] = ("user", "window_start", "window_end", "views", "ms")
 
     def events(self, count: int) -> Iterator[bytes]:
-        if self.kind == "sliding":
-            return load.in_order(
-                count, self.keys, per_second=self.per_second, partitions=PARTITIONS
-            )
         return load.events(count, self.keys, per_second=self.per_second)
 
 

@@ -52,12 +52,15 @@ def _in_order(items: pl.Expr) -> pl.Expr:
     return items.list.sort().list.eval(pl.element().struct.field("value"))
 
 
-def _one(from_rows: str, merge: Callable[[pl.Expr], pl.Expr]) -> tuple[Part, ...]:
-    return (Part("v", from_rows, lambda parts: merge(parts["v"])),)
+def _one(
+    from_rows: str, merge: Callable[[pl.Expr], pl.Expr], from_row: str = ""
+) -> tuple[Part, ...]:
+    return (Part("v", from_rows, lambda parts: merge(parts["v"]), from_row),)
 
 
 def _list(item: str) -> tuple[Part, ...]:
-    return _one(f"coalesce(list({item}) FILTER ({{given}}), [])", multisets.appended)
+    single = f"CASE WHEN {{given}} THEN [{item}] ELSE [] END"
+    return _one(f"coalesce(list({item}) FILTER ({{given}}), [])", multisets.appended, single)
 
 
 def _multiset(item: str, result: Callable[[pl.Expr, Aggregation], pl.Expr]) -> Kind:
@@ -114,8 +117,8 @@ KINDS: dict[str, Kind] = {
     "count": Kind((N,), lambda p, _: p["n"]),
     "sum": Kind((N, S), _sum),
     "avg": Kind((N, S), _avg),
-    "min": Kind(_one("min({x})", pl.Expr.min), lambda p, _: p["v"]),
-    "max": Kind(_one("max({x})", pl.Expr.max), lambda p, _: p["v"]),
+    "min": Kind(_one("min({x})", pl.Expr.min, "{x}"), lambda p, _: p["v"]),
+    "max": Kind(_one("max({x})", pl.Expr.max, "{x}"), lambda p, _: p["v"]),
     "first": Kind(
         (Part("v", f"arg_min({PLACED}, {ORDER}) FILTER ({{given}})", _earliest),),
         lambda p, _: p["v"].struct.field("value"),
@@ -192,16 +195,27 @@ def parts_sql(aggregations: tuple[Aggregation, ...], *, signed: bool = False) ->
     """
     assert all(each.signed == signed for each in aggregations)
     return [
-        f"{_from_rows(each, part)} AS {quoted(_kind(each).columns(each.name)[part.suffix])}"
+        f"{_sql(each, part.from_rows)} AS {quoted(_kind(each).columns(each.name)[part.suffix])}"
         for each in aggregations
         for part in _kind(each).parts
     ]
 
 
-def _from_rows(aggregation: Aggregation, part: Part) -> str:
+def single_sql(aggregations: tuple[Aggregation, ...]) -> list[str] | None:
+    """SQL that makes the parts of each row by itself; None if an aggregate needs a group."""
+    parts = [(each, part) for each in aggregations for part in _kind(each).parts]
+    if not all(part.from_row for _, part in parts):
+        return None
+    return [
+        f"{_sql(each, part.from_row)} AS {quoted(_kind(each).columns(each.name)[part.suffix])}"
+        for each, part in parts
+    ]
+
+
+def _sql(aggregation: Aggregation, template: str) -> str:
     x = "*" if aggregation.expression is None else f"({aggregation.expression})"
     whole = aggregation.total == "BIGINT"
-    return part.from_rows.format(
+    return template.format(
         x=x,
         given="true" if aggregation.expression is None else f"{x} IS NOT NULL",
         sign="__op" if aggregation.signed else "1",

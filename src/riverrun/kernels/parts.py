@@ -23,6 +23,8 @@ class Part:
     from_rows: str
     """SQL over the rows of a group: `{x}` is the argument, `{given}` says that it is not null."""
     merge: Callable[[Parts], pl.Expr]
+    from_row: str = ""
+    """The same of a single row, without a group; empty where there is no simple way."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def of_lists(change: Callable[[pl.Series], pl.Series]) -> Change:
     return lambda rows, columns: rows.with_columns(change(rows[columns["v"]]))
 
 
-N = Part("n", "count({x})", total("n"))
+N = Part("n", "count({x})", total("n"), "({given})::BIGINT")
 SIGNED_N = Part("n", "coalesce(sum(__op) FILTER ({given}), 0)::BIGINT", total("n"))
-S = Part("s", "coalesce(sum({x}), 0)::{total}", total("s"))
+S = Part("s", "coalesce(sum({x}), 0)::{total}", total("s"), "coalesce({x}, 0)::{total}")
 SIGNED_S = Part("s", "coalesce(sum({x}::{wide} * __op), 0)::{total}", total("s"))

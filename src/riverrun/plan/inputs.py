@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from riverrun.kernels.aggregates import parts_sql
+from riverrun.kernels.aggregates import parts_sql, single_sql
 from riverrun.plan.nodes import Aggregate, StepNode, changes
 from riverrun.program import CLOSED, ROWS
 from riverrun.schema import quoted
@@ -20,7 +20,7 @@ def into_aggregate(step: Aggregate, source: str) -> tuple[str, str | None]:
     if changes(step.input):
         return _signed(step, source), None
     if step.window.kind == "sliding":
-        return _singles(step, source, f"{_packed_row(step)} AS __row, __pos, __sub"), None
+        return _singles(step, source, f"{_packed_row(step)} AS __row"), None
     if step.window.kind == "session":
         late = f"CASE WHEN __window <= {CLOSED} THEN {_packed_row(step)} END AS __row"
         return _singles(step, source, late), _singles(step, source)
@@ -52,13 +52,22 @@ def _signed(step: Aggregate, source: str) -> str:
 
 
 def _singles(step: Aggregate, source: str, more: str = "") -> str:
-    """Every row as parts of its own."""
-    row = f"(SELECT *, {more or 'NULL AS __row'} FROM {_with_window(step, source)})"
-    kept = "".join(f", any_value({n}) AS {n}" for n in ("__row",) if more)
-    place = ", __pos, __sub" if step.window.kind == "sliding" else ""
+    """Every row as parts of its own, and `more` columns."""
+    rows = f"(SELECT *{', ' if more else ''}{more} FROM {_with_window(step, source)})"
+    sliding = step.window.kind == "sliding"
+    simple = single_sql(step.aggregations)
+    if simple is not None:
+        kept = ", ".join([*(["__row"] if more else []), *(["__pos", "__sub"] if sliding else [])])
+        chosen = ", ".join([column_list(step.keys), *simple])
+        return (
+            f"SELECT __window, {chosen}, 0::BIGINT AS __revision{', ' if kept else ''}{kept} "
+            f"FROM {rows}"
+        )
+    kept = ", any_value(__row) AS __row" if more else ""
+    place = ", __pos, __sub" if sliding else ""
     return (
         f"SELECT __window, {_parts(step)}, 0::BIGINT AS __revision{kept}{place} "
-        f"FROM {row} GROUP BY __window, {column_list(step.keys)}, __pos, __sub"
+        f"FROM {rows} GROUP BY __window, {column_list(step.keys)}, __pos, __sub"
     )
 
 

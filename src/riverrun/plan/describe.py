@@ -75,7 +75,7 @@ def as_text(topology: Topology, folder: Path) -> str:
         *(_source_block(source, folder) for source in topology.sources),
         *(_step_block(step, folder) for step in topology.steps),
         *(_output_block(topology, number, folder) for number in range(len(topology.outputs))),
-        _dead_block(topology.name),
+        _dead_block(topology),
     ]
     return "\n\n".join("\n".join(block) for block in blocks)
 
@@ -144,11 +144,16 @@ def _output_block(topology: Topology, number: int, folder: Path) -> list[str]:
     ]
 
 
-def _dead_block(app: str) -> list[str]:
-    dead = dead_output(app)
+def _dead_block(topology: Topology) -> list[str]:
+    dead = dead_output(topology.name)
+    processed = any(isinstance(step, Process) for step in topology.steps)
     return [
         f"output {dead.name} (stream, by default)",
-        _field("from", "records that cannot be read, or that an expression fails on"),
+        _field(
+            "from",
+            "records that cannot be read, or that an expression fails on"
+            + (", and events that a processor fails on" if processed else ""),
+        ),
         _field("columns", _columns(DEAD_SCHEMA)),
         _field("key", ", ".join(dead.key)),
         _field("to", _sink_text(dead.sink)),
@@ -273,7 +278,8 @@ def as_mermaid(topology: Topology) -> str:
         lines.append(f"    {names[id(output.input)]} --> out{number}")
     dead = SHAPES["output"].format(_safe(dead_output(topology.name).name))
     lines.append(f"    dead{dead}")
-    lines += [f"    {names[id(source)]} -.-> dead" for source in topology.sources]
+    failing = [node for node in topology.nodes if isinstance(node, Source | Process)]
+    lines += [f"    {names[id(node)]} -.-> dead" for node in failing]
     return "\n".join(lines)
 
 

@@ -25,13 +25,6 @@ def test_a_row_that_is_missing_repeated_or_other_is_counted():
     assert [*found, differing(rows, other)] == [1, 2, 2]
 
 
-def test_events_in_order_stay_so_in_each_partition_of_a_user():
-    views = [json.loads(each) for each in load.in_order(400, 40, per_second=100, partitions=4)]
-    assert [view["at"] for view in views] == sorted(view["at"] for view in views)
-    places = {(view["user"], number % 4) for number, view in enumerate(views)}
-    assert len(places) == len({user for user, _ in places}) == 40
-
-
 def test_closing_events_come_after_all_others():
     last = max(json.loads(each)["at"] for each in load.events(1000, 10, per_second=1))
     assert all(json.loads(each)["at"] > last + 3_600_000 for each in load.closing(20))

@@ -114,7 +114,9 @@ def test_a_frame_that_fails_is_tried_in_halves_down_to_the_event():
         cid  | 0
     """)
     assert [line["value"]["offset"] for line in out.of("dead")] == [1]
-    assert out.of("dead")[0]["value"]["cause"].startswith("ValueError: thirteen (test_process_frames.py")
+    assert out.of("dead")[0]["value"]["cause"].startswith(
+        "ValueError: thirteen (test_process_frames.py"
+    )
     assert kept_keys(driver) == ["ann", "bob"]
 
 

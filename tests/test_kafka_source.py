@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -69,6 +70,16 @@ def test_time_passes_without_records_only_while_windows_are_open(broker):
     assert ticked.batch == 1
     assert ticked.tick > start.tick
     assert waiting.next(ticked) == ticked
+
+
+def test_after_a_restart_one_batch_tells_whether_anything_waits_for_time(broker):
+    admin.create_topic(broker, "resumed", partitions=1)
+    new = planner(broker, "resumed")
+    first = new.first()
+    assert new.next(first) == first
+    assert new.next(replace(first, tick=1)).batch == 1
+    known = planner(broker, "resumed", status={"clocks": {}, "open": False})
+    assert known.next(replace(first, tick=1)).batch == 0
 
 
 def test_only_committed_records_are_read_and_control_records_do_not_stop_a_range(broker):

@@ -143,8 +143,13 @@ class KafkaPlanner:
         )
 
     def _time_matters(self, start: Offset, tick: int, status: dict[str, Any] | None) -> bool:
-        """With windows open, time passes also when nothing arrives."""
-        return bool(status and status["open"]) and tick - start.tick >= QUIET_TICK
+        """With windows open or timers waiting, time passes also when nothing arrives.
+
+        Whether there are any is not known after a restart: one batch tells.
+        """
+        resumed = status is None and start.tick > 0 and bool(self.program.steps)
+        waiting = resumed or bool(status and status["open"])
+        return waiting and tick - start.tick >= QUIET_TICK
 
     def _look(self, start: Offset) -> None:
         if time.monotonic() - self.looked_at >= LOOK_AGAIN:

@@ -23,6 +23,10 @@ def records(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> pa.Tabl
     if not output.table:
         query = f"SELECT {key} AS key, {value} AS value, epoch_ms(__at) AS timestamp FROM rows"
         return evaluator.run(query, rows=rows)
+    if pc.min(rows["__op"]).as_py() > 0:
+        # nothing is taken back: each key is there once
+        query = f"SELECT {key} AS key, {value} AS value, NULL::BIGINT AS timestamp FROM rows"
+        return evaluator.run(query, rows=rows)
     # a key's old and new row leave together: only the new one is written
     query = (
         f"SELECT {key} AS key, any_value({value}) FILTER (__op > 0) AS value, "

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from riverrun.kernels.steps import Batch, Result, StepState, begins, split_late
+from riverrun.kernels.steps import PLACE, Batch, Result, StepState, begins, split_late
 from riverrun.program import Deduplicating
-
-PLACE = ("__at", "__pos", "__sub")
 
 
 def advance(step: Deduplicating, state: StepState, batch: Batch) -> Result:

@@ -22,8 +22,8 @@ from riverrun.kernels.contexts import (
 )
 from riverrun.kernels.keyed import LOOKS, KeyedRows
 from riverrun.kernels.letters import Place, cause_of, letter, letters_frame
-from riverrun.kernels.processing import AT_THE_END, PLACE, PLACE_TYPES
-from riverrun.kernels.steps import Batch, Result, StepState
+from riverrun.kernels.processing import AT_THE_END, PLACE_TYPES
+from riverrun.kernels.steps import PLACE, Batch, Result, StepState
 from riverrun.kernels.typed import columns_of
 from riverrun.processor import FrameProcessor
 from riverrun.program import Processing

@@ -38,13 +38,12 @@ Panes = Callable[[int, int], pl.DataFrame]
 def advance(step: Aggregating, state: StepState, batch: Batch) -> Result:
     result = Result()
     panes = state.rows()
-    touched, old = None, None
+    touched = None
     if batch.rows is not None:
         parts, result.late = split_late(step, batch.rows, batch.before)
         if parts.height:
-            touched, old = _merged(step, panes, without_row(parts))
-    if touched is not None:
-        result.changes += _corrected(step, state, touched, old, batch)
+            touched = _merged(step, panes, without_row(parts))
+            result.changes += _corrected(step, state, touched, batch)
     result.changes += _fire(step, panes, touched, batch)
     closed = step.window.last_complete(batch.after - step.updatable)
     panes.append(touched, closed - step.reach_back)
@@ -52,16 +51,13 @@ def advance(step: Aggregating, state: StepState, batch: Batch) -> Result:
     return result
 
 
-def _merged(
-    step: Aggregating, panes: SegmentList, parts: pl.DataFrame
-) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-    """The panes that the parts fall into, and what they were before."""
+def _merged(step: Aggregating, panes: SegmentList, parts: pl.DataFrame) -> pl.DataFrame:
+    """The panes that the parts fall into, as they are now."""
     old = panes.lookup(parts)
     rows = parts.drop("__revision")
     if old is not None:
         rows = pl.concat([old, rows.select(old.columns)])
-    touched = _grouped(step, rows).sort("__window", "__hash")
-    return touched, old
+    return _grouped(step, rows).sort("__window", "__hash")
 
 
 def _grouped(step: Aggregating, rows: pl.DataFrame) -> pl.DataFrame:
@@ -70,11 +66,7 @@ def _grouped(step: Aggregating, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _corrected(
-    step: Aggregating,
-    state: StepState,
-    touched: pl.DataFrame,
-    old: pl.DataFrame | None,
-    batch: Batch,
+    step: Aggregating, state: StepState, touched: pl.DataFrame, batch: Batch
 ) -> list[pl.DataFrame]:
     """The changes of windows that were emitted before, and that the touched panes are part of."""
     low = step.window.last_complete(batch.before - step.updatable)

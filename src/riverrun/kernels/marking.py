@@ -5,10 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from riverrun.kernels.bloom import BloomFilter
-from riverrun.kernels.steps import Batch, Result, StepState
+from riverrun.kernels.steps import PLACE, Batch, Result, StepState
 from riverrun.program import Marking
-
-PLACE = ("__at", "__pos", "__sub")
 
 
 def advance(step: Marking, state: StepState, batch: Batch) -> Result:

@@ -21,11 +21,10 @@ from riverrun.kernels.contexts import (
 )
 from riverrun.kernels.keyed import CLOCKS, DUE, LOOKS, KeyedRows
 from riverrun.kernels.letters import Place, cause_of, letter, letters_frame
-from riverrun.kernels.steps import Batch, Result, StepState
+from riverrun.kernels.steps import PLACE, Batch, Result, StepState
 from riverrun.processor import Event, Processor
 from riverrun.program import Processing
 
-PLACE = ("__at", "__pos", "__sub")
 PLACE_TYPES = {"__at": pl.Datetime("us"), "__pos": pl.Int64(), "__sub": pl.Int64()}
 TIMERS = pl.List(pl.Struct({"name": pl.String(), "at": pl.Int64(), "clock": pl.String()}))
 ARROW_TIMERS = pa.list_(pa.struct({"name": pa.string(), "at": pa.int64(), "clock": pa.string()}))

@@ -12,6 +12,7 @@ from riverrun.event_time import END
 from riverrun.kernels.aggregates import merged, settled
 from riverrun.kernels.state import SegmentList
 from riverrun.kernels.steps import (
+    PLACE,
     Batch,
     Result,
     StepState,
@@ -24,7 +25,6 @@ from riverrun.kernels.steps import (
 from riverrun.program import Aggregating
 
 AT = pl.col("__at")
-PLACE = ("__at", "__pos", "__sub")
 BUCKETS = 4
 """Of a window's size: rows are kept and looked up by these."""
 

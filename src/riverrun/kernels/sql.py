@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from riverrun.errors import JobError, ProgramError
 from riverrun.program import Branch
-from riverrun.schema import Schema, first_line, literal, quoted, schema_of
+from riverrun.schema import Schema, first_line, literal, schema_of
 
 CLOCK_WORDS = frozenset(
     {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
@@ -170,7 +170,3 @@ def schema_after(query: str, schema: Schema) -> Schema:
     checker.execute(f"CREATE OR REPLACE TEMP TABLE checked ({schema.ddl()})")
     rows = checker.execute(f"DESCRIBE {query}").fetchall()
     return schema_of([(row[0], row[1]) for row in rows])
-
-
-def columns_sql(names: Iterator[str] | tuple[str, ...]) -> str:
-    return ", ".join(quoted(name) for name in names)

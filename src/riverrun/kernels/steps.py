@@ -13,6 +13,9 @@ from riverrun.kernels.aggregates import results
 from riverrun.kernels.state import SegmentList
 from riverrun.program import Aggregating, Step
 
+PLACE = ("__at", "__pos", "__sub")
+"""Canonical order: event time, the record's position, the row's place within the record."""
+
 
 @dataclass(frozen=True)
 class Batch:

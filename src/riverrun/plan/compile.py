@@ -9,7 +9,8 @@ from typing import Any
 
 from riverrun.errors import ProgramError
 from riverrun.event_time import Pace
-from riverrun.plan.inputs import FACT_COLUMNS, column_list, into_aggregate, whole_rows
+from riverrun.kernels.steps import PLACE
+from riverrun.plan.inputs import column_list, into_aggregate, whole_rows
 from riverrun.plan.nodes import (
     Aggregate,
     Deduplicate,
@@ -270,7 +271,7 @@ def _paces(node: Node) -> dict[str, Pace]:
 def _into_output(output: Output) -> Iterator[Branch]:
     columns = output.input.schema.visible.names
     own_key = tuple(name for name in key_of(output.input) if name not in columns)
-    hidden = CHANGE_COLUMNS if changes(output.input) else FACT_COLUMNS
+    hidden = CHANGE_COLUMNS if changes(output.input) else PLACE
     for origin, query in _paths(output.input):
         source = f"({query})" if query else "rows"
         chosen = f"SELECT {column_list((*columns, *own_key, *hidden))} FROM {source}"
@@ -282,7 +283,7 @@ def _into_output(output: Output) -> Iterator[Branch]:
 
 
 def _into_spark(step: SparkStep) -> Iterator[Branch]:
-    columns = (*step.input.schema.visible.names, *FACT_COLUMNS)
+    columns = (*step.input.schema.visible.names, *PLACE)
     for origin, query in _paths_from_sources(step):
         final = f"SELECT {column_list(columns)} FROM ({query or 'rows'})"
         yield Branch(origin, final, f"spark:{step.name}", str(step.at))
@@ -359,7 +360,7 @@ def _stateless(node: Where | Select | WithColumns | Explode, source: str) -> str
         return f"SELECT * FROM {source} WHERE ({node.condition})"
     if isinstance(node, Select):
         columns = ", ".join(f"({sql}) AS {quoted(name)}" for name, sql in node.columns)
-        hidden = CHANGE_COLUMNS if changes(node) else FACT_COLUMNS
+        hidden = CHANGE_COLUMNS if changes(node) else PLACE
         return f"SELECT {columns}, {column_list(hidden)} FROM {source}"
     if isinstance(node, WithColumns):
         new = ", ".join(f"({sql}) AS {quoted(name)}" for name, sql in node.columns)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from riverrun.kernels.aggregates import parts_sql, single_sql
+from riverrun.kernels.steps import PLACE
 from riverrun.plan.nodes import Aggregate, StepNode, changes
 from riverrun.program import CLOSED, ROWS
 from riverrun.schema import quoted
 
-FACT_COLUMNS = ("__at", "__pos", "__sub")
-
 
 def whole_rows(step: StepNode, source: str) -> str:
-    columns = (*step.input.schema.visible.names, *FACT_COLUMNS)
+    columns = (*step.input.schema.visible.names, *PLACE)
     return f"SELECT {column_list(columns)}, epoch_us(__at) AS __window FROM {source}"
 
 
@@ -37,7 +36,7 @@ def _with_window(step: Aggregate, source: str) -> str:
 
 
 def _packed_row(step: Aggregate) -> str:
-    columns = (*step.input.schema.visible.names, *FACT_COLUMNS)
+    columns = (*step.input.schema.visible.names, *PLACE)
     row = ", ".join(f"{quoted(name)} := {quoted(name)}" for name in columns)
     return f"struct_pack({row})"
 

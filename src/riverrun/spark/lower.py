@@ -16,8 +16,8 @@ from riverrun.event_time import END
 from riverrun.kernels.chunks import Chunk, unpack
 from riverrun.kernels.lots import LotReader, counted
 from riverrun.kernels.pages import status_chunk
+from riverrun.kernels.steps import PLACE
 from riverrun.plan.compile import FACT_TYPES
-from riverrun.plan.inputs import FACT_COLUMNS
 from riverrun.program import SparkSpec
 from riverrun.schema import quoted
 from riverrun.spark.exchange import PageProcessor
@@ -66,7 +66,7 @@ def _through_spark(
         _unpacked(columns), from_arrow_schema(columns)
     )
     made = function(rows)
-    missing = [name for name in FACT_COLUMNS if name not in made.columns]
+    missing = [name for name in PLACE if name not in made.columns]
     if missing:
         raise ProgramError(
             f"the function {step.name!r} drops the column {missing[0]!r}",
@@ -79,7 +79,7 @@ def _through_spark(
 def _spark_columns(step: SparkSpec, encoded: str) -> pa.Schema:
     columns = [
         *((c.name, c.type) for c in step.schema.columns),
-        *zip(FACT_COLUMNS, FACT_TYPES, strict=True),
+        *zip(PLACE, FACT_TYPES, strict=True),
     ]
     nulls = ", ".join(f"NULL::{type} AS {quoted(name)}" for name, type in columns)
     return lot_reader(encoded).evaluator.run(f"SELECT {nulls} LIMIT 0").schema

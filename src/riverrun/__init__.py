@@ -26,9 +26,10 @@ if TYPE_CHECKING:
         top,
         variance,
     )
-    from riverrun.app import App, screen, topic
+    from riverrun.app import App
     from riverrun.errors import ProgramError, RiverrunError
     from riverrun.processor import FrameProcessor, Processor
+    from riverrun.sinks import screen, topic
     from riverrun.stream import Grouped, Stream, Table
     from riverrun.times import append_time, device_time, processing_time
     from riverrun.window import all_time, hopping, session, sliding, tumbling
@@ -97,9 +98,10 @@ _HOMES = {
         "top",
         "variance",
     ),
-    "riverrun.app": ("App", "screen", "topic"),
+    "riverrun.app": ("App",),
     "riverrun.errors": ("ProgramError", "RiverrunError"),
     "riverrun.processor": ("FrameProcessor", "Processor"),
+    "riverrun.sinks": ("screen", "topic"),
     "riverrun.stream": ("Grouped", "Stream", "Table"),
     "riverrun.window": ("all_time", "hopping", "session", "sliding", "tumbling"),
     "riverrun.times": ("append_time", "device_time", "processing_time"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from riverrun.errors import Location, ProgramError, caller
@@ -12,8 +12,9 @@ from riverrun.event_time import By, Duration, Pace, microseconds, milliseconds_o
 from riverrun.kernels import sql
 from riverrun.plan.compile import compile_program, spark_functions
 from riverrun.plan.nodes import Output, Source
-from riverrun.program import Program, Screen, Topic
+from riverrun.program import Program
 from riverrun.schema import METADATA, Schema, parse
+from riverrun.sinks import Guarantee, Topic
 from riverrun.stream import Stream
 from riverrun.times import ColumnTime, EventTime, ProcessingTime
 
@@ -23,7 +24,9 @@ PAGES = 32
 class App:
     """A program under construction. State, topics and checkpoints carry its name."""
 
-    def __init__(self, name: str, *, pages: int = PAGES) -> None:
+    def __init__(
+        self, name: str, *, pages: int = PAGES, delivery: Guarantee = "exactly once"
+    ) -> None:
         self.at = caller()
         if not re.fullmatch(r"[A-Za-z][\w.-]*", name):
             raise ProgramError(
@@ -33,7 +36,11 @@ class App:
             )
         if not 1 <= pages <= 4096:
             raise ProgramError("pages is a number from 1 to 4096", where=self.at, got=pages)
-        self.name, self.pages = name, pages
+        if delivery not in ("exactly once", "at least once"):
+            raise ProgramError(
+                'delivery is "exactly once" or "at least once"', where=self.at, got=repr(delivery)
+            )
+        self.name, self.pages, self.delivery = name, pages, delivery
         self.outputs: list[Output] = []
 
     def stream(
@@ -94,7 +101,8 @@ class App:
                 where=self.at,
                 hint="end a stream or table with .to(…)",
             )
-        return compile_program(self.name, self.pages, tuple(self.outputs))
+        program = compile_program(self.name, self.pages, tuple(self.outputs))
+        return replace(program, delivery=self.delivery)
 
     def spark_functions(self) -> dict[str, Callable[[Any], Any]]:
         """The functions of .spark(…) steps, by the step's name."""
@@ -198,13 +206,3 @@ def _check_topic(name: str, where: object) -> None:
             where=where,
             got=repr(name),
         )
-
-
-def topic(name: str, *, partitions: int | None = None) -> Topic:
-    """A Kafka topic to write to, created with this many partitions when it is missing."""
-    return Topic(name, partitions)
-
-
-def screen(name: str | None = None) -> Screen:
-    """The terminal of `riverrun run`. A name tells two screens of one stream apart."""
-    return Screen(f"screen:{name}" if name else "screen")

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from riverrun.event_time import BEGINNING, END, Pace
 from riverrun.processor import FrameProcessor, Processor
 from riverrun.schema import Schema
+from riverrun.sinks import Guarantee, Sink
 from riverrun.times import EventTime
 from riverrun.windowing import Window
 
@@ -18,24 +19,6 @@ CLOSED = "/*closed*/"
 
 ROWS = "__rows"
 """The column of a step's input that counts the rows behind a part; it does not travel."""
-
-
-@dataclass(frozen=True)
-class Topic:
-    """A Kafka topic as a sink."""
-
-    name: str
-    partitions: int | None = None
-
-
-@dataclass(frozen=True)
-class Screen:
-    """The terminal as a sink."""
-
-    name: str = "screen"
-
-
-Sink = Topic | Screen
 
 
 @dataclass(frozen=True)
@@ -264,6 +247,8 @@ class Program:
     steps: tuple[Step, ...]
     outputs: tuple[OutputSpec, ...]
     spark_steps: tuple[SparkSpec, ...] = field(default=())
+    delivery: Guarantee = "exactly once"
+    """What Kafka topics are promised."""
 
     @property
     def paces(self) -> dict[str, Pace]:

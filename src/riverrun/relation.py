@@ -23,8 +23,8 @@ from riverrun.plan.nodes import (
     inputs_of,
     key_of,
 )
-from riverrun.program import Screen, Sink, Topic
 from riverrun.schema import RESERVED, Column, Schema, quoted
+from riverrun.sinks import Screen, Sink, Topic
 
 
 class Registry(Protocol):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import KafkaError, Producer
 
-from riverrun.connectors.admin import quiet
+from riverrun.connectors import admin
+from riverrun.delivery.destination import Destination, Part, Rows
 from riverrun.delivery.encode import records
 from riverrun.errors import BrokerError
 from riverrun.kernels.sql import Evaluator
-from riverrun.program import OutputSpec, Topic
+from riverrun.program import OutputSpec
+from riverrun.sinks import Topic
 
 PRODUCER = {
     "enable.idempotence": "true",
@@ -27,16 +29,31 @@ PRODUCER = {
 AT_ONCE = 20_000
 
 
-class KafkaSink:
-    """A producer that lives as long as the worker process."""
+class KafkaAtLeastOnce(Destination):
+    """Sends records, and waits until the brokers have them. After a crash some come again."""
 
     def __init__(self, client: Mapping[str, str]) -> None:
+        self.client = client
         self.failed: list[str] = []
-        self.producer = Producer({**client, **PRODUCER, "on_delivery": self._report}, logger=quiet)
+        self.producer = Producer(
+            {**client, **PRODUCER, "on_delivery": self._report}, logger=admin.quiet
+        )
 
     def _report(self, error: KafkaError | None, message: Any) -> None:
         if error is not None:
             self.failed.append(f"{message.topic()}: {error.str()}")
+
+    def prepare(self, outputs: Sequence[OutputSpec]) -> None:
+        existing = {topic.name for topic in admin.topics(self.client)}
+        for output in outputs:
+            assert isinstance(output.sink, Topic)
+            if output.sink.name not in existing:
+                _create(output, output.sink, self.client)
+
+    def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> None:
+        for output, rows in found:
+            self.send(output, rows, evaluator)
+        self.flush()
 
     def send(self, output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> None:
         assert isinstance(output.sink, Topic)
@@ -75,3 +92,13 @@ class KafkaSink:
             causes = sorted(set(self.failed)) or [f"{left} records are not acknowledged after 60 s"]
             self.failed.clear()
             raise BrokerError("records could not be written to Kafka", got="; ".join(causes))
+
+
+def _create(output: OutputSpec, sink: Topic, client: Mapping[str, str]) -> None:
+    small = output.name == "dead" or output.name.endswith(".late")
+    admin.create_topic(
+        client,
+        sink.name,
+        partitions=sink.partitions or (1 if small else 4),
+        config={"cleanup.policy": "compact"} if output.table else {},
+    )

@@ -165,8 +165,9 @@ class PageKernel:
         head.times = moment.times
         out += [chunk for rest in by_edge.values() for chunk in rest]
         facts = {"clocks": head.clocks, "open": any(head.open.values()), "late": late, "dead": dead}
+        facts["tick"] = tick
         if page == 0:  # they are the same on all pages
-            facts |= {"watermarks": watermarks, "tick": tick}
+            facts["watermarks"] = watermarks
         out.append(status_chunk(page, **facts))
         encoded = json.dumps(vars(head)).encode()
         return (None if encoded == head_bytes else encoded), out

@@ -45,9 +45,9 @@ from riverrun.program import (
     SourceSpec,
     SparkSpec,
     Step,
-    Topic,
 )
 from riverrun.schema import METADATA, parse, quoted
+from riverrun.sinks import Topic
 
 FACT_TYPES = ("TIMESTAMP", "BIGINT", "BIGINT")
 CHANGE_COLUMNS = ("__op", "__revision")

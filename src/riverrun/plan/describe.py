@@ -32,8 +32,9 @@ from riverrun.plan.nodes import (
     inputs_of,
     key_of,
 )
-from riverrun.program import Aggregation, Sink, Topic
+from riverrun.program import Aggregation
 from riverrun.schema import Schema, quoted
+from riverrun.sinks import Sink, Topic
 from riverrun.windowing import MONDAY, Window
 
 MAX_AHEAD = UNITS["day"]

@@ -9,8 +9,9 @@ from typing import Any, Literal
 from riverrun.errors import Location
 from riverrun.event_time import Pace
 from riverrun.processor import FrameProcessor, Processor
-from riverrun.program import Aggregation, Emit, Sink
+from riverrun.program import Aggregation, Emit
 from riverrun.schema import Schema
+from riverrun.sinks import Sink
 from riverrun.times import EventTime
 from riverrun.windowing import Window
 

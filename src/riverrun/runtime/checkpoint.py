@@ -6,6 +6,8 @@ import fcntl
 import json
 import os
 import shutil
+import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -14,6 +16,7 @@ from typing import Any
 
 from riverrun.errors import AlreadyRunning, CheckpointError
 from riverrun.program import Aggregating, Deduplicating, Marking, Processing, Program, Step
+from riverrun.spark.writer import Identity
 
 
 @contextmanager
@@ -39,7 +42,16 @@ def held(folder: Path, name: str) -> Iterator[None]:
 
 def forget(folder: Path) -> None:
     shutil.rmtree(folder / "query", ignore_errors=True)
-    (folder / "program.json").unlink(missing_ok=True)
+    for name in ("program.json", "id"):
+        (folder / name).unlink(missing_ok=True)
+
+
+def identity(folder: Path) -> Identity:
+    """The checkpoint's own id, made with it, and a number for this run: later ones are higher."""
+    file, query = folder / "id", folder / "query"
+    if not file.exists() or not query.exists():
+        file.write_text(uuid.uuid4().hex)
+    return Identity(file.read_text(), time.time_ns() // 1000)
 
 
 def shape(program: Program) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -18,9 +17,10 @@ from riverrun.app import App
 from riverrun.config import Settings
 from riverrun.connectors import admin
 from riverrun.connectors.kafka import KafkaTopics
+from riverrun.delivery.destinations import Places, destinations
 from riverrun.embedded import java, kafka
 from riverrun.errors import TopicError
-from riverrun.program import OutputSpec, Program, Topic
+from riverrun.program import Program
 from riverrun.runtime import checkpoint
 from riverrun.spark import session as spark_session
 from riverrun.spark.failures import translated
@@ -87,12 +87,33 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
         if settings.brokers is None and not kafka.running(settings):
             tell("starting Kafka")
         client = kafka.ensure(settings)
-        prepare_topics(program, client)
+        check_sources(program, client)
+        places = Places(tuple(client.items()), program.delivery)
+        for destination, outputs in destinations(program.outputs, places).items():
+            destination.prepare(outputs)
         run_folder = _run_folder(settings, program.name)
         tell(f"starting Spark; its log is {run_folder / 'spark.log'}")
         spark = spark_session.start(program.name, settings=settings, java=found, folder=run_folder)
         try:
-            job = _job(program, client, settings, run_folder, options)
+            identity = checkpoint.identity(folder)
+            for destination in destinations(program.outputs, places):
+                destination.take_over(program.name, identity.run)
+            status = run_folder / "status"
+            shutil.rmtree(status, ignore_errors=True)
+            status.mkdir(parents=True)
+            job = Job(
+                program=program,
+                client=client,
+                files=None,
+                ended=False,
+                status=status,
+                collect=None,
+                parallel=spark_session.cores(settings.master),
+                max_events=options.max_events,
+                identity=identity,
+                places=places,
+                query_id=f"{program.name}-{identity.run}",
+            )
             query = start_query(
                 spark.session,
                 job,
@@ -110,39 +131,16 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
             spark.stop()
 
 
-def _job(
-    program: Program, client: dict[str, str], settings: Settings, folder: Path, options: Options
-) -> Job:
-    status = folder / "status"
-    shutil.rmtree(status, ignore_errors=True)
-    status.mkdir(parents=True)
-    return Job(
-        program=program,
-        client=client,
-        files=None,
-        ended=False,
-        status=status,
-        collect=None,
-        parallel=spark_session.cores(settings.master),
-        max_events=options.max_events,
-        query_id=f"{program.name}-{os.getpid()}-{time.time_ns()}",
-    )
-
-
 def _run_folder(settings: Settings, name: str) -> Path:
     folder = settings.home / "runs" / name
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
-def prepare_topics(program: Program, client: dict[str, str]) -> None:
-    """Input topics must be there; output topics are created as they are needed."""
-    existing = {topic.name for topic in admin.topics(client)}
+def check_sources(program: Program, client: dict[str, str]) -> None:
+    """Input topics must be there, with the settings that the program relies on."""
     KafkaTopics(client).facts([source.topic for source in program.sources])
     _require_append_time(program, client)
-    for output in program.outputs:
-        if isinstance(output.sink, Topic) and output.sink.name not in existing:
-            _create(output, output.sink, client)
 
 
 def _require_append_time(program: Program, client: dict[str, str]) -> None:
@@ -158,13 +156,3 @@ def _require_append_time(program: Program, client: dict[str, str]) -> None:
                 hint=f"set {admin.TIMESTAMP_TYPE}={admin.APPEND_TIME} on the topic with Kafka's own"
                 f" tools, or create it with `riverrun topics create {source.topic} --append-time`",
             )
-
-
-def _create(output: OutputSpec, sink: Topic, client: dict[str, str]) -> None:
-    small = output.name == "dead" or output.name.endswith(".late")
-    admin.create_topic(
-        client,
-        sink.name,
-        partitions=sink.partitions or (1 if small else 4),
-        config={"cleanup.policy": "compact"} if output.table else {},
-    )

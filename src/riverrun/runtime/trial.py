@@ -17,6 +17,7 @@ from riverrun.spark import session as spark_session
 from riverrun.spark.failures import translated
 from riverrun.spark.lower import start_query
 from riverrun.spark.source import Job
+from riverrun.spark.writer import Identity
 
 
 def try_on_spark(app: App, files: dict[str, Path], *, ended: bool) -> list[Line]:
@@ -56,6 +57,8 @@ def run_files(
         collect=collect,
         parallel=2,
         max_events=1_000_000,
+        identity=Identity("trial", 0),
+        places=None,
         query_id=str(folder),
     )
     query = start_query(

@@ -30,13 +30,14 @@ from riverrun.connectors.planning import (
     Planner,
     tasks,
 )
+from riverrun.delivery.destinations import Places
 from riverrun.event_time import Now, Punctuation
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.lots import Lot, LotReader
 from riverrun.kernels.pages import PUNCTUATION, encode_punctuation, status_chunk
 from riverrun.program import Program
 from riverrun.spark.portable import portable, without_processors
-from riverrun.spark.writer import StreamSink, last_status
+from riverrun.spark.writer import Identity, StreamSink, last_status
 from riverrun.spark.zygote import settle
 
 CHUNK_SCHEMA = "page int, edge string, seq long, data binary"
@@ -60,6 +61,9 @@ class Job:
     """Where to put all output, instead of its sinks."""
     parallel: int
     max_events: int
+    identity: Identity
+    places: Places | None
+    """What destinations need; None when all output is collected."""
     query_id: str = ""
 
     def encoded(self) -> str:
@@ -87,7 +91,13 @@ class RiverrunSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:
         job = job_of(self.options["job"])
-        return StreamSink(without_processors(job.program), job.client, job.status, job.collect)
+        return StreamSink(
+            without_processors(job.program),
+            job.identity,
+            places=job.places,
+            status=job.status,
+            collect=job.collect,
+        )
 
 
 @dataclass
@@ -153,7 +163,8 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             rows.update(reading.rows)
             punctuation.add(Punctuation(highs=reading.highs))
             yield from as_batches(reading.chunks)
-        marks = [status_chunk(0, events=events, dead=dead, rows=rows)]
+        tick = partition.now.tick
+        marks = [status_chunk(0, events=events, dead=dead, rows=rows, tick=tick)]
         if job.program.steps:
             data = encode_punctuation(punctuation)
             marks += [Chunk(page, PUNCTUATION, 0, data) for page in range(job.program.pages)]

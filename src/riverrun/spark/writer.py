@@ -15,16 +15,26 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from riverrun.delivery.alerts import LateShares
+from riverrun.delivery.destination import Part, Rows
+from riverrun.delivery.destinations import Places, by_destination, destinations
 from riverrun.delivery.encode import Line, lines, ordered
-from riverrun.delivery.kafka import KafkaSink
 from riverrun.delivery.outbox import Outbox, Status
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.sql import Evaluator
-from riverrun.program import OutputSpec, Program, Screen
+from riverrun.program import Program
+from riverrun.sinks import Screen
 from riverrun.spark.zygote import settle
 
 SHOWN = 1000
 """Rows per task and batch that a screen is given."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Under which names a run keeps its progress: see `Part`."""
+
+    checkpoint: str
+    run: int
 
 
 @dataclass
@@ -33,18 +43,22 @@ class Delivered(WriterCommitMessage):
 
     status: Status
     shown: list[Line] = field(default_factory=list)
+    receipts: list[Any] = field(default_factory=list)
+    """One for each destination, in the order of the program's outputs; None if it got nothing."""
 
 
 class StreamSink(DataSourceStreamArrowWriter):
     def __init__(
-        self, program: Program, client: dict[str, str] | None, status: Path, collect: Path | None
+        self,
+        program: Program,
+        identity: Identity,
+        *,
+        places: Places | None,
+        status: Path,
+        collect: Path | None,
     ) -> None:
-        self.program, self.client, self.status_folder, self.collect = (
-            program,
-            client,
-            status,
-            collect,
-        )
+        self.program, self.identity, self.places = program, identity, places
+        self.status_folder, self.collect = status, collect
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Delivered:
         outbox = Outbox(self.program, _evaluator())
@@ -52,43 +66,55 @@ class StreamSink(DataSourceStreamArrowWriter):
             for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 outbox.add(Chunk(*row))
         delivered = Delivered(outbox.status)
-        collected: list[Line] = []
-        for output, rows in outbox.outputs():
+        found = list(outbox.outputs())
+        for output, rows in found:
             outbox.status.written[output.name] = rows.num_rows
-            if self.collect is not None:
-                collected += lines(output, rows, _evaluator())
-            else:
-                self._deliver(output, rows, delivered)
         if self.collect is not None:
-            _keep(self.collect, collected)
-        elif self.client is not None:
-            _kafka_sink(json.dumps(self.client)).flush()
+            _keep(self.collect, [ln for o, r in found for ln in lines(o, r, _evaluator())])
+        else:
+            self._deliver(found, delivered)
         return delivered
 
-    def _deliver(self, output: OutputSpec, rows: pa.Table, delivered: Delivered) -> None:
-        if isinstance(output.sink, Screen):
-            found = lines(output, rows.slice(0, SHOWN), _evaluator())
-            delivered.shown += ordered(found)
-        else:
-            assert self.client is not None
-            _kafka_sink(json.dumps(self.client)).send(output, rows, _evaluator())
+    def _deliver(self, found: list[Rows], delivered: Delivered) -> None:
+        assert self.places is not None
+        batch, task = _place()
+        part = Part(
+            self.program.name, self.identity.checkpoint, self.identity.run, batch, task,
+            delivered.status.tick,
+        )  # fmt: skip
+        rows_of = by_destination(found, self.places)
+        for destination in destinations(self.program.outputs, self.places):
+            rows = rows_of.get(destination)
+            receipt = destination.deliver(part, rows, _evaluator()) if rows else None
+            delivered.receipts.append(receipt)
+        for output, rows in found:
+            if isinstance(output.sink, Screen):
+                first = lines(output, rows.slice(0, SHOWN), _evaluator())
+                delivered.shown += ordered(first)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        told = [message for message in messages if isinstance(message, Delivered)]
         total = Status()
-        shown: list[Line] = []
-        for message in messages:
-            if isinstance(message, Delivered):
-                total.add(message.status)
-                shown += message.shown
+        for message in told:
+            total.add(message.status)
+        if self.places is not None:
+            for number, each in enumerate(destinations(self.program.outputs, self.places)):
+                each.finish(batchId, [message.receipts[number] for message in told])
+        shown = [line for message in told for line in message.shown]
         note_status(self.status_folder, self.program, (batchId, total, shown))
+
+
+def _place() -> tuple[int, int]:
+    """The batch and the task that this process works at."""
+    context = TaskContext.get()
+    assert context is not None
+    return int(context.getLocalProperty("streaming.sql.batchId") or 0), context.partitionId()
 
 
 def _keep(folder: Path, found: list[Line]) -> None:
     """One file per batch and task; a task run again replaces its own."""
-    context = TaskContext.get()
-    assert context is not None
-    batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
-    file = folder / f"{batch:06d}-{context.partitionId()}.json"
+    batch, task = _place()
+    file = folder / f"{batch:06d}-{task}.json"
     file.with_suffix(".tmp").write_text(json.dumps(found))
     os.replace(file.with_suffix(".tmp"), file)
 
@@ -124,8 +150,3 @@ def _evaluator() -> Evaluator:
     evaluator = Evaluator()
     settle()
     return evaluator
-
-
-@cache
-def _kafka_sink(client: str) -> KafkaSink:
-    return KafkaSink(json.loads(client))

@@ -1,0 +1,56 @@
+"""Which destination delivers an output. One of each lives as long as its process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+from riverrun.delivery.destination import Destination, Rows
+from riverrun.delivery.kafka import KafkaAtLeastOnce
+from riverrun.program import OutputSpec
+from riverrun.sinks import Guarantee, Screen, Sink, Topic
+
+
+@dataclass(frozen=True)
+class Places:
+    """What destinations need to know of their surroundings."""
+
+    kafka: tuple[tuple[str, str], ...]
+    """Settings of librdkafka."""
+    guarantee: Guarantee
+
+
+@cache
+def destination_of(sink: Sink, places: Places) -> Destination | None:
+    """None for a screen: the driver shows it."""
+    match sink:
+        case Topic():
+            return _kafka(places)
+        case Screen():
+            return None
+
+
+def by_destination(found: Iterable[Rows], places: Places) -> dict[Destination, list[Rows]]:
+    """Outputs with their rows, grouped; each destination gets all that is for it at once."""
+    grouped: dict[Destination, list[Rows]] = {}
+    for output, rows in found:
+        if destination := destination_of(output.sink, places):
+            grouped.setdefault(destination, []).append((output, rows))
+    return grouped
+
+
+def destinations(
+    outputs: Iterable[OutputSpec], places: Places
+) -> dict[Destination, list[OutputSpec]]:
+    """All destinations of a program, each with its outputs."""
+    grouped: dict[Destination, list[OutputSpec]] = {}
+    for output in outputs:
+        if destination := destination_of(output.sink, places):
+            grouped.setdefault(destination, []).append(output)
+    return grouped
+
+
+@cache
+def _kafka(places: Places) -> Destination:
+    return KafkaAtLeastOnce(dict(places.kafka))

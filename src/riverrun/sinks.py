@@ -14,6 +14,8 @@ class Topic:
 
     name: str
     partitions: int | None = None
+    headers: str | None = None
+    """The column that holds the headers of records."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,13 @@ class Screen:
 Sink = Topic | Screen
 
 
-def topic(name: str, *, partitions: int | None = None) -> Topic:
-    """A Kafka topic to write to, created with this many partitions when it is missing."""
-    return Topic(name, partitions)
+def topic(name: str, *, partitions: int | None = None, headers: str | None = None) -> Topic:
+    """A Kafka topic to write to, created with this many partitions when it is missing.
+
+    `headers` is a column of texts by name that becomes the headers of a stream's records; with
+    "_headers", they are those of the record that a row came from.
+    """
+    return Topic(name, partitions, headers)
 
 
 def screen(name: str | None = None) -> Screen:

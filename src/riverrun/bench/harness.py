@@ -35,9 +35,10 @@ class Bench:
         self.console = Console(stderr=True)
         self.run = f"bench{os.getpid()}"
 
-    def topic(self, name: str) -> str:
+    def topic(self, name: str, *, table: bool = False) -> str:
         topic = f"{self.run}-{name}"
-        admin.create_topic(self.client, topic, partitions=PARTITIONS)
+        config = {"cleanup.policy": "compact"} if table else {}
+        admin.create_topic(self.client, topic, partitions=PARTITIONS, config=config)
         return topic
 
     def plan(self, topic: str, name: str, *, once: bool, **more: Any) -> Plan:
@@ -45,7 +46,7 @@ class Bench:
         return {
             "brokers": self.client["bootstrap.servers"],
             "input": topic,
-            "output": self.topic(f"out-{name}"),
+            "output": self.topic(f"out-{name}", table=True),
             "batch": self.batch,
             "once": once,
             "kind": "tumbling",

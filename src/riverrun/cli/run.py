@@ -18,6 +18,11 @@ from riverrun.config import load
 @click.option("--brokers", help="Kafka's address; the embedded broker if not given.")
 @click.option("--master", help="Spark's master, local[*] if not given.")
 @click.option("--fresh", is_flag=True, help="Forget the checkpoint and start over.")
+@click.option(
+    "--keep-written",
+    is_flag=True,
+    help="Keep the results of a half-written batch, though the program has changed since.",
+)
 @click.option("--once", is_flag=True, help="Read what there is, then stop.")
 @click.option(
     "--max-events",

@@ -27,6 +27,8 @@ class Part:
     task: int
     tick: int
     """The batch's logged time in microseconds: never lower than that of the batch before."""
+    keep_written: bool = False
+    """Whether results that were written before stay, though they are other ones now."""
 
 
 class Destination:

@@ -8,6 +8,7 @@ from functools import cache
 
 from riverrun.delivery.destination import Destination, Rows
 from riverrun.delivery.kafka import KafkaAtLeastOnce
+from riverrun.delivery.transactions import KafkaExactlyOnce
 from riverrun.program import OutputSpec
 from riverrun.sinks import Guarantee, Screen, Sink, Topic
 
@@ -53,4 +54,5 @@ def destinations(
 
 @cache
 def _kafka(places: Places) -> Destination:
-    return KafkaAtLeastOnce(dict(places.kafka))
+    kind = KafkaExactlyOnce if places.guarantee == "exactly once" else KafkaAtLeastOnce
+    return kind(dict(places.kafka))

@@ -21,7 +21,9 @@ def records(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> pa.Tabl
     key, value = _key_text(output), _object(output.schema.names)
     rows = _with_texts(rows)
     if not output.table:
-        query = f"SELECT {key} AS key, {value} AS value, epoch_ms(__at) AS timestamp FROM rows"
+        headers = ", __headers AS headers" if "__headers" in rows.column_names else ""
+        time = "epoch_ms(__at) AS timestamp"
+        query = f"SELECT {key} AS key, {value} AS value, {time}{headers} FROM rows"
         return evaluator.run(query, rows=rows)
     if pc.min(rows["__op"]).as_py() > 0:
         # nothing is taken back: each key is there once

@@ -1,22 +1,23 @@
-"""Delivery to Kafka, at least once: a record may come again after a crash, none is lost."""
+"""Records for Kafka, and delivery at least once: a record may come again, none is lost."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from riverrun.connectors import admin
 from riverrun.delivery.destination import Destination, Part, Rows
 from riverrun.delivery.encode import records
-from riverrun.errors import BrokerError
+from riverrun.errors import BrokerError, TopicError
 from riverrun.kernels.sql import Evaluator
 from riverrun.program import OutputSpec
 from riverrun.sinks import Topic
 
-PRODUCER = {
+PRODUCER: Mapping[str, Any] = {
     "enable.idempotence": "true",
     "partitioner": "murmur2_random",
     "compression.type": "lz4",
@@ -27,71 +28,101 @@ PRODUCER = {
     "delivery.report.only.error": True,
 }
 AT_ONCE = 20_000
+POLICY = "cleanup.policy"
+
+Encoded = list[tuple[OutputSpec, pa.Table]]
 
 
-class KafkaAtLeastOnce(Destination):
-    """Sends records, and waits until the brokers have them. After a crash some come again."""
+class KafkaTopicsWritten(Destination):
+    """What both guarantees share: the topics that are written."""
 
     def __init__(self, client: Mapping[str, str]) -> None:
         self.client = client
+
+    def prepare(self, outputs: Sequence[OutputSpec]) -> None:
+        existing = {topic.name: topic for topic in admin.topics(self.client)}
+        for output in outputs:
+            assert isinstance(output.sink, Topic)
+            found = existing.get(output.sink.name)
+            if found is None:
+                _create(output, output.sink, self.client)
+            else:
+                _check(output, output.sink, self.client, len(found.partitions))
+
+
+class KafkaAtLeastOnce(KafkaTopicsWritten):
+    """Sends records, and waits until the brokers have them. After a crash some come again."""
+
+    def __init__(self, client: Mapping[str, str]) -> None:
+        super().__init__(client)
         self.failed: list[str] = []
-        self.producer = Producer(
-            {**client, **PRODUCER, "on_delivery": self._report}, logger=admin.quiet
-        )
+        settings = {**client, **PRODUCER, "on_delivery": self._report}
+        self.producer = Producer(settings, logger=admin.quiet)
 
     def _report(self, error: KafkaError | None, message: Any) -> None:
         if error is not None:
             self.failed.append(f"{message.topic()}: {error.str()}")
 
-    def prepare(self, outputs: Sequence[OutputSpec]) -> None:
-        existing = {topic.name for topic in admin.topics(self.client)}
-        for output in outputs:
-            assert isinstance(output.sink, Topic)
-            if output.sink.name not in existing:
-                _create(output, output.sink, self.client)
-
     def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> None:
-        for output, rows in found:
-            self.send(output, rows, evaluator)
-        self.flush()
-
-    def send(self, output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> None:
-        assert isinstance(output.sink, Topic)
-        encoded = records(output, rows, evaluator)
-        keys, values = encoded["key"].to_pylist(), encoded["value"].to_pylist()
-        if output.table:
-            self._send_batch(output.sink.name, keys, values)
-        else:
-            self._send_each(output.sink.name, keys, values, encoded["timestamp"].to_pylist())
-
-    def _send_batch(self, topic: str, keys: list[str], values: list[str | None]) -> None:
-        for start in range(0, len(keys), AT_ONCE):
-            pairs = zip(keys[start : start + AT_ONCE], values[start : start + AT_ONCE], strict=True)
-            waiting = [{"key": key, "value": value} for key, value in pairs]
-            while waiting:
-                self.producer.produce_batch(topic, waiting)
-                waiting = [message for message in waiting if message.pop("_error", None)]
-                self.producer.poll(0.1 if waiting else 0)
-
-    def _send_each(
-        self, topic: str, keys: list[str | None], values: list[str], timestamps: list[int]
-    ) -> None:
-        for key, value, timestamp in zip(keys, values, timestamps, strict=True):
-            while True:
-                try:
-                    self.producer.produce(topic, value, key, timestamp=max(timestamp, 0))
-                    break
-                except BufferError:
-                    self.producer.poll(0.1)
-        self.producer.poll(0)
-
-    def flush(self) -> None:
-        """Waits until everything is with the broker."""
+        send(self.producer, encoded(found, evaluator))
         left = self.producer.flush(60)
         if left or self.failed:
             causes = sorted(set(self.failed)) or [f"{left} records are not acknowledged after 60 s"]
             self.failed.clear()
             raise BrokerError("records could not be written to Kafka", got="; ".join(causes))
+
+
+def encoded(found: Sequence[Rows], evaluator: Evaluator) -> Encoded:
+    return [(output, records(output, rows, evaluator)) for output, rows in found]
+
+
+def send(producer: Producer, outputs: Encoded) -> None:
+    """Hands all records to the producer, whose queue is bounded."""
+    for output, rows in outputs:
+        assert isinstance(output.sink, Topic)
+        keys, values = rows["key"].to_pylist(), rows["value"].to_pylist()
+        if output.table:
+            _send_batch(producer, output.sink.name, keys, values)
+        else:
+            _send_each(producer, output.sink.name, keys, values, rows)
+
+
+def _send_batch(producer: Producer, topic: str, keys: list[str], values: list[str | None]) -> None:
+    for start in range(0, len(keys), AT_ONCE):
+        pairs = zip(keys[start : start + AT_ONCE], values[start : start + AT_ONCE], strict=True)
+        waiting = [{"key": key, "value": value} for key, value in pairs]
+        while waiting:
+            producer.produce_batch(topic, waiting)
+            waiting = [message for message in waiting if _queue_full(message)]
+            producer.poll(0.1 if waiting else 0)
+
+
+def _queue_full(message: dict[str, Any]) -> bool:
+    error: KafkaError | None = message.pop("_error", None)
+    if error is not None and error.code() != KafkaError._QUEUE_FULL:
+        raise KafkaException(error)
+    return error is not None
+
+
+def _send_each(
+    producer: Producer,
+    topic: str,
+    keys: list[str | None],
+    values: list[str],
+    rows: pa.Table,
+) -> None:
+    headers: Iterable[Any] = repeat(None)
+    if "headers" in rows.column_names:
+        headers = rows["headers"].to_pylist()
+    times = rows["timestamp"].to_pylist()
+    for key, value, time, marks in zip(keys, values, times, headers, strict=False):
+        while True:
+            try:
+                producer.produce(topic, value, key, timestamp=max(time, 0), headers=marks or None)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    producer.poll(0)
 
 
 def _create(output: OutputSpec, sink: Topic, client: Mapping[str, str]) -> None:
@@ -100,5 +131,26 @@ def _create(output: OutputSpec, sink: Topic, client: Mapping[str, str]) -> None:
         client,
         sink.name,
         partitions=sink.partitions or (1 if small else 4),
-        config={"cleanup.policy": "compact"} if output.table else {},
+        config={POLICY: "compact"} if output.table else {},
     )
+
+
+def _check(output: OutputSpec, sink: Topic, client: Mapping[str, str], partitions: int) -> None:
+    """A table needs compaction, which keeps each key's last record; a stream would lose rows."""
+    policy = admin.setting(client, sink.name, POLICY)
+    wanted = None
+    if output.table and "compact" not in policy:
+        wanted = f"{POLICY}=compact: a table is upserts, and old rows of a key can go"
+    elif not output.table and "compact" in policy:
+        wanted = f"{POLICY}=delete: compaction would remove rows of a stream"
+    elif sink.partitions not in (None, partitions):
+        raise TopicError(
+            f"the topic {sink.name!r} has {partitions} partitions, not {sink.partitions}",
+            hint="say partitions=… as it is, or write to another topic",
+        )
+    if wanted:
+        raise TopicError(
+            f"the topic {sink.name!r} cannot take the output {output.name!r}",
+            got=f"{POLICY} is {policy}",
+            hint=f"set {wanted}; with Kafka's own tools, or write to another topic",
+        )

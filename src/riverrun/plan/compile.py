@@ -50,6 +50,7 @@ from riverrun.schema import METADATA, parse, quoted
 from riverrun.sinks import Topic
 
 FACT_TYPES = ("TIMESTAMP", "BIGINT", "BIGINT")
+HEADERS = dict(METADATA)["_headers"]
 CHANGE_COLUMNS = ("__op", "__revision")
 
 DEAD_SCHEMA = parse(
@@ -274,12 +275,30 @@ def _into_output(output: Output) -> Iterator[Branch]:
     hidden = CHANGE_COLUMNS if changes(output.input) else PLACE
     for origin, query in _paths(output.input):
         source = f"({query})" if query else "rows"
-        chosen = f"SELECT {column_list((*columns, *own_key, *hidden))} FROM {source}"
+        headers = _headers(output)
+        chosen = f"SELECT {column_list((*columns, *own_key, *hidden))}{headers} FROM {source}"
         if changes(output.input) and query:
             # a row that is taken back and put there again unchanged is no change
             chosen = f"{chosen} QUALIFY count(*) OVER (PARTITION BY {column_list(columns)}) = 1"
-        final = chosen if query or own_key else None
+        final = chosen if query or own_key or headers else None
         yield Branch(origin, final, f"out:{output.name}", str(output.at))
+
+
+def _headers(output: Output) -> str:
+    """The column of a record's headers, if there is one."""
+    if not isinstance(output.sink, Topic) or output.sink.headers is None:
+        return ""
+    column = output.sink.headers
+    output.input.schema.require(column, output.at)
+    found = output.input.schema.type_of(column)
+    if changes(output.input) or found != HEADERS:
+        raise ProgramError(
+            f"{column!r} cannot be the headers of records",
+            where=output.at,
+            got="rows of a table have none" if changes(output.input) else f"it is {found}",
+            hint=f"headers are of a stream, in a column of type {HEADERS}",
+        )
+    return f", {quoted(column)} AS __headers"
 
 
 def _into_spark(step: SparkStep) -> Iterator[Branch]:

@@ -46,12 +46,12 @@ def forget(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def identity(folder: Path) -> Identity:
+def identity(folder: Path, *, keep_written: bool = False) -> Identity:
     """The checkpoint's own id, made with it, and a number for this run: later ones are higher."""
     file, query = folder / "id", folder / "query"
     if not file.exists() or not query.exists():
         file.write_text(uuid.uuid4().hex)
-    return Identity(file.read_text(), time.time_ns() // 1000)
+    return Identity(file.read_text(), time.time_ns() // 1000, keep_written)
 
 
 def shape(program: Program) -> dict[str, Any]:

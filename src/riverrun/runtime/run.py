@@ -42,6 +42,8 @@ class Options:
     once: bool = False
     """Read what there is, then stop."""
     max_events: int = 500_000
+    keep_written: bool = False
+    """Results of a half-written batch stay as they are, though the program changed."""
 
 
 class Running:
@@ -95,7 +97,7 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
         tell(f"starting Spark; its log is {run_folder / 'spark.log'}")
         spark = spark_session.start(program.name, settings=settings, java=found, folder=run_folder)
         try:
-            identity = checkpoint.identity(folder)
+            identity = checkpoint.identity(folder, keep_written=options.keep_written)
             for destination in destinations(program.outputs, places):
                 destination.take_over(program.name, identity.run)
             status = run_folder / "status"

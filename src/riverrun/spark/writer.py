@@ -35,6 +35,7 @@ class Identity:
 
     checkpoint: str
     run: int
+    keep_written: bool = False
 
 
 @dataclass
@@ -80,7 +81,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         batch, task = _place()
         part = Part(
             self.program.name, self.identity.checkpoint, self.identity.run, batch, task,
-            delivered.status.tick,
+            delivered.status.tick, self.identity.keep_written,
         )  # fmt: skip
         rows_of = by_destination(found, self.places)
         for destination in destinations(self.program.outputs, self.places):

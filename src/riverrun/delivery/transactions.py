@@ -1,0 +1,183 @@
+"""Delivery to Kafka, exactly once: a task's records and its progress in one transaction.
+
+A write task has a transactional id of its own. Whoever takes it first fences everybody who had it
+before; then the progress record tells whether the part is there already. A producer that has
+written the batch before is still the only one (else its transaction fails), and need not ask.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+
+from confluent_kafka import IsolationLevel, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # it has no __all__
+
+from riverrun.connectors import admin
+from riverrun.connectors.kafka import KafkaRecords
+from riverrun.delivery.destination import Part, Rows
+from riverrun.delivery.kafka import PRODUCER, Encoded, KafkaTopicsWritten, encoded, send
+from riverrun.delivery.progress import Progress, done, progress_of, refuse_if_later
+from riverrun.errors import BrokerError, TopicError
+from riverrun.event_time import partition_name
+from riverrun.kernels.sql import Evaluator
+
+PARTITIONS = 16
+"""Of the progress topic. Tasks share them; each reads only its own."""
+SETTINGS = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(1 << 20),
+    "min.cleanable.dirty.ratio": "0.1",
+}
+RUN = "run"
+TAIL = 64
+"""Records of a progress partition that are looked at first: a task's last one is mostly there."""
+TIMEOUT = 120_000
+"""Milliseconds after which the broker gives up a transaction whose writer is gone."""
+ATTEMPT = 30.0
+PATIENCE = 180.0
+PAUSE = 0.2
+"""Seconds: for one call to a broker, until a task fails, between two attempts."""
+
+
+@dataclass
+class Writer:
+    """A producer that has fenced all others of its transactional id."""
+
+    producer: Producer
+    wrote: tuple[str, int]
+    """The checkpoint and the last batch that this producer wrote, or found written."""
+
+
+def progress_topic(application: str) -> str:
+    return f"{application}.progress"
+
+
+class KafkaExactlyOnce(KafkaTopicsWritten):
+    def __init__(self, client: Mapping[str, str]) -> None:
+        super().__init__(client)
+        self.writers: dict[tuple[str, int], Writer] = {}
+        self.reader: KafkaRecords | None = None
+
+    def take_over(self, application: str, run: int) -> None:
+        """Tells earlier runs, if there are any, that they may write no more."""
+        topic = progress_topic(application)
+        with suppress(TopicError):  # it exists
+            admin.create_topic(self.client, topic, partitions=PARTITIONS, config=SETTINGS)
+        producer = self._producer(f"{application}.{RUN}")
+        producer.begin_transaction()
+        for partition in range(PARTITIONS):
+            producer.produce(topic, json.dumps({"run": run}), RUN, partition=partition)
+        producer.commit_transaction(ATTEMPT)
+
+    def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> None:
+        outputs = encoded(found, evaluator)
+        progress = progress_of(part, [rows.select(["key", "value"]) for _, rows in outputs])
+        give_up = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self._attempt(part, outputs, progress)
+                return
+            except KafkaException as error:
+                # whatever went wrong, a new producer finds out what has taken effect
+                self.writers.pop((part.application, part.task), None)
+                if time.monotonic() > give_up:
+                    raise BrokerError(
+                        "records could not be written to Kafka",
+                        where=f"task {part.task}, batch {part.batch}",
+                        got=error.args[0].str(),
+                    ) from error
+                time.sleep(PAUSE)
+
+    def _attempt(self, part: Part, outputs: Encoded, progress: Progress) -> None:
+        place = (part.application, part.task)
+        writer = self.writers.get(place)
+        if writer is None or writer.wrote != (part.checkpoint, part.batch - 1):
+            self.writers.pop(place, None)
+            writer = Writer(
+                self._producer(f"{part.application}.{part.task}"), (part.checkpoint, part.batch)
+            )
+            if done(part, self._stored(part), progress):
+                self.writers[place] = writer
+                return
+        producer = writer.producer
+        producer.begin_transaction()
+        send(producer, outputs)
+        producer.produce(
+            progress_topic(part.application),
+            json.dumps(asdict(progress)),
+            _key(part),
+            partition=part.task % PARTITIONS,
+        )
+        _commit(producer)
+        writer.wrote = (part.checkpoint, part.batch)
+        self.writers[place] = writer
+
+    def _producer(self, transactional_id: str) -> Producer:
+        """Fences every other producer of the id; what they had not committed is gone."""
+        own = {"transactional.id": transactional_id, "transaction.timeout.ms": str(TIMEOUT)}
+        producer = Producer({**self.client, **PRODUCER, **own}, logger=admin.quiet)
+        producer.init_transactions(ATTEMPT)
+        return producer
+
+    def _stored(self, part: Part) -> Progress | None:
+        """The task's last progress record. Nobody else can be writing one."""
+        name = partition_name(progress_topic(part.application), part.task % PARTITIONS)
+        first, end = self._range(part)
+        begin = max(first, end - TAIL)
+        found = self._read(part, name, begin, end)
+        if found is None and begin > first:
+            found = self._read(part, name, first, begin)
+        return found
+
+    def _read(self, part: Part, name: str, begin: int, end: int) -> Progress | None:
+        if self.reader is None:
+            self.reader = KafkaRecords(self.client)
+        found = None
+        for lot in self.reader.lots([(name, begin, end)], frozenset()):
+            keys, values = lot.records["__key"].to_pylist(), lot.records["__value"].to_pylist()
+            for key, value in zip(keys, values, strict=True):
+                stored = json.loads(value)
+                refuse_if_later(part, stored["run"])
+                if key.decode() == _key(part):
+                    found = Progress(**stored)
+        return found
+
+    def _range(self, part: Part) -> tuple[int, int]:
+        """The progress partition's first offset and its end, once nothing before it is open."""
+        client = admin.connect(self.client)
+        place = TopicPartition(progress_topic(part.application), part.task % PARTITIONS)
+
+        def offset(spec: OffsetSpec, level: IsolationLevel) -> int:
+            asked = {place: spec}
+            found = admin.patiently(
+                lambda: admin.list_offsets(client, asked, isolation_level=level)
+            )
+            return next(iter(found.values()))
+
+        end = offset(OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
+        give_up = time.monotonic() + PATIENCE
+        while offset(OffsetSpec.latest(), IsolationLevel.READ_COMMITTED) < end:
+            # another task that shares the partition is in the middle of its transaction
+            if time.monotonic() > give_up:
+                raise BrokerError("a transaction does not end", where=str(place))
+            time.sleep(0.02)
+        return offset(OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED), end
+
+
+def _key(part: Part) -> str:
+    return f"{part.checkpoint}/{part.task}"
+
+
+def _commit(producer: Producer) -> None:
+    give_up = time.monotonic() + PATIENCE
+    while True:
+        try:
+            producer.commit_transaction(ATTEMPT)
+            return
+        except KafkaException as error:
+            if not error.args[0].retriable() or time.monotonic() > give_up:
+                raise

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from riverrun.connectors.browse import Browser
 
@@ -73,6 +73,42 @@ class Run:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         self.process.wait()
+
+
+def kill_between_write_and_commit(run: Run, client: dict[str, str], app: str, home: Path) -> bool:
+    """Ends a run as soon as a part of a batch has taken effect, and before Spark notes the batch.
+
+    False if it was too late: Spark was quicker.
+    """
+    settings = {**client, "group.id": "between", "isolation.level": "read_committed"}
+    consumer = Consumer({**settings, "fetch.wait.max.ms": "5", "auto.offset.reset": "earliest"})
+    topic, seen = f"{app}.progress", -1
+    give_up = time.monotonic() + PATIENCE
+    with suppress(KafkaException):
+        while topic not in consumer.list_topics(timeout=10).topics:
+            assert time.monotonic() < give_up, run.error()
+            time.sleep(0.1)
+    partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
+    try:
+        while time.monotonic() < give_up and run.process.poll() is None:
+            message = consumer.poll(0.05)
+            if message is not None and not message.error() and message.key() != b"run":
+                seen = max(seen, json.loads(message.value())["batch"])
+            if seen > last_commit(home, app):
+                run.kill()
+                return seen > last_commit(home, app)
+    finally:
+        consumer.close()
+    raise AssertionError(f"nothing is written: {run.error()}")
+
+
+def last_commit(home: Path, app: str) -> int:
+    """The last batch that Spark has committed; -1 before the first."""
+    folder = home / "checkpoints" / app / "query" / "commits"
+    if not folder.exists():
+        return -1
+    return max((int(f.name) for f in folder.iterdir() if f.name.isdigit()), default=-1)
 
 
 def produce(client: dict[str, str], topic: str, values: list[Any], *, partitions: int = 1) -> None:

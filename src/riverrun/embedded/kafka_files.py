@@ -33,6 +33,7 @@ share.coordinator.state.topic.min.isr=1
 share.coordinator.state.topic.num.partitions=4
 group.initial.rebalance.delay.ms=0
 log.cleaner.dedupe.buffer.size=8388608
+log.cleaner.backoff.ms=2000
 num.network.threads=2
 num.io.threads=4
 

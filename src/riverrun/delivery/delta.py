@@ -135,7 +135,7 @@ def _merge(table: DeltaTable, staged: list[Path], properties: CommitProperties) 
     files = ds.dataset([str(file) for file in staged], format="parquet")
     key = json.loads(files.schema.metadata[KEY])
     columns = [name for name in files.schema.names if name != SIGN]
-    same = " AND ".join(f"t.{quoted(name)} IS NOT DISTINCT FROM s.{quoted(name)}" for name in key)
+    same = " AND ".join(f"(t.{quoted(name)} IS NOT DISTINCT FROM s.{quoted(name)})" for name in key)
     values = {quoted(name): f"s.{quoted(name)}" for name in columns}
     merge = table.merge(
         files.scanner().to_reader(),

@@ -118,6 +118,10 @@ def webhook(
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ProgramError("a webhook is an address", where=at, got=url, hint="https://host/path")
+    if parts.username or parts.password:
+        raise ProgramError(
+            "the address of a webhook holds a password", where=at, hint="use headers={…}"
+        )
     if tries < 1:
         raise ProgramError("a webhook is tried at least once", where=at, got=f"tries={tries}")
     port = f":{parts.port}" if parts.port else ""

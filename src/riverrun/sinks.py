@@ -147,7 +147,7 @@ def check_columns(sink: Sink, columns: Schema, *, table: bool, where: object) ->
             raise ProgramError(
                 f"folders cannot be named by {name!r}, which is {columns.type_of(name)}",
                 where=where,
-                hint="use text, a whole number, a boolean or a date, e.g. at::DATE",
+                hint="use text, a whole number, a boolean or a date, e.g. CAST(… AS DATE)",
             )
     if set(sink.partition_by) >= set(columns.names):
         raise ProgramError("no column is left for the files", where=where, got=sink.partition_by)

@@ -1,4 +1,4 @@
-"""Code that is killed at any of its calls that touch a disk."""
+"""Code that is killed at any of its calls that touch a disk or send something."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 TOUCHING = {os.fsync, os.mkdir, os.replace, os.rmdir, os.unlink, fcntl.flock}
-COMMITTING = {"create_write_transaction", "merge_execute"}
-"""Of Delta tables."""
+NAMED = {"create_write_transaction", "merge_execute", "sendall"}
+"""Commits of Delta tables, and what a socket sends."""
 
 
 class Killed(BaseException):
@@ -18,11 +18,11 @@ class Killed(BaseException):
 
 
 def _touches(called: Any) -> bool:
-    return called in TOUCHING or called.__name__ in COMMITTING
+    return called in TOUCHING or called.__name__ in NAMED
 
 
 def killed_at(call: int | None, work: Callable[[], Any]) -> bool:
-    """Runs the work up to its n-th touch of the disk, before or after it; whether it was killed."""
+    """Runs the work up to the n-th such call, before or after it; whether it was killed."""
     left = call
 
     def watch(frame: Any, event: str, arg: Any) -> None:

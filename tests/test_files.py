@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import riverrun as rr
-from folders import CHECKPOINT, SCHEMA, Writer, batch_rows, changes, cut, files, rows
+from folders import CHECKPOINT, EVALUATOR, SCHEMA, Writer, batch_rows, changes, cut, files, rows
 from killing import killed_at
 from riverrun.delivery.files import ParquetFolder
 from riverrun.errors import AlreadyRunning, CheckpointError, ConfigError, JobError, ProgramError
@@ -49,6 +49,22 @@ def test_rows_of_a_batch_are_seen_when_it_is_finished_with_types_and_in_utc(tmp_
     assert found.sort_by("n").to_pylist() == [
         {"page": "/a", "n": 1, "at": datetime(2026, 1, 1, tzinfo=UTC)},
         {"page": "/b", "n": 2, "at": datetime(2026, 1, 1, tzinfo=UTC)},
+    ]
+
+
+def test_columns_within_columns_keep_their_types_with_times_in_utc():
+    schema = parse("m map(varchar, timestamp), l timestamp[], s struct(t timestamp, n utinyint)")
+    one = Writer(ParquetFolder, OutputSpec("out", rr.parquet("out"), schema, (), False)).begin()
+    made = EVALUATOR.run("""
+        SELECT MAP {'a': TIMESTAMP '2026-01-01'} AS m, [TIMESTAMP '2026-01-01'] AS l,
+               {'t': TIMESTAMP '2026-01-01', 'n': 7::UTINYINT} AS s
+        UNION ALL SELECT NULL, NULL, NULL
+    """)
+    one.write(0, pl.DataFrame(pl.from_arrow(made)).to_arrow())
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    assert ds.dataset("out").to_table().to_pylist() == [
+        {"m": [("a", at)], "l": [at], "s": {"t": at, "n": 7}},
+        {"m": None, "l": None, "s": None},
     ]
 
 

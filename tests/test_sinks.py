@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import riverrun as rr
@@ -48,3 +50,9 @@ def test_the_driver_gives_lines_by_the_name_of_the_sink():
     out = driver.run(views="page\n/a")
     out.of("parquet:out").assert_is("page\n/a")
     out.of("webhook:https://host/x").assert_is("page\n/a")
+
+
+def test_programs_without_these_sinks_do_not_load_what_they_need():
+    code = "import sys, riverrun.delivery.destinations; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"deltalake", "urllib3"} & set(done.stdout.split())

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import riverrun as rr
 from folders import CHECKPOINT, EVALUATOR, SCHEMA, changes, rows
 from hooks import Answer, Hooks, hooks, serving
+from killing import killed_at
 from riverrun.connectors import admin
 from riverrun.delivery.destination import Part
 from riverrun.delivery.webhook import Receipt, WebhookSender
@@ -83,6 +84,26 @@ def test_the_order_and_the_keys_do_not_depend_on_how_tasks_cut_a_batch(order, pi
         Sending(rr.webhook(hooks.url)).send(0, *parts)
         assert numbers(hooks) == list(range(12))
         assert [each.key for each in hooks.seen] == [f"{CHECKPOINT}-0-{n}" for n in range(12)]
+
+
+@settings(deadline=None, max_examples=15, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 40)), max_size=2), max_size=3),
+    st.sets(st.integers(0, 17)),
+)
+def test_whoever_remembers_keys_gets_each_row_once_and_in_order(batches, failing):
+    """Batches of six rows are cut, killed while they are sent, and sent again."""
+    with serving(Hooks()) as hooks:
+        hooks.answer = lambda seen, before: Answer(
+            500 if not before and seen.body["value"]["n"] in failing else 200
+        )
+        sink = rr.webhook(hooks.url)
+        for batch, attempts in enumerate(batches):
+            whole = rows(*((f"/{n}", n) for n in range(batch * 6, batch * 6 + 6)))
+            for pieces, call in [*attempts, (1, None)]:
+                parts = [whole.take(list(range(piece, 6, pieces))) for piece in range(pieces)]
+                killed_at(call, lambda batch=batch, parts=parts: Sending(sink).send(batch, *parts))
+        assert [body["value"]["n"] for body in hooks.bodies()] == list(range(len(batches) * 6))
 
 
 def test_rows_of_many_packs_stay_in_order(hooks):

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import pickle
 import socket
+import subprocess
+import sys
+import time
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -141,6 +146,30 @@ def test_a_server_that_hangs_is_tried_again(hooks):
     Sending(rr.webhook(hooks.url, timeout="200 ms")).send(0, rows(("/a", 1), ("/b", 2)))
     assert [body["value"]["n"] for body in hooks.bodies()] == [1, 2]
     assert numbers(hooks) == [1, 1, 2, 2]
+
+
+SEND = """
+import pickle
+from riverrun.delivery.webhook import WebhookSender
+sink, receipts = pickle.load(open("told", "rb"))
+WebhookSender(sink, {}).finish(0, receipts)
+"""
+
+
+def test_a_sender_whose_run_is_gone_sends_no_more(hooks):
+    hooks.answer = lambda seen, before: Answer(after=0.3)
+    sink = rr.webhook(hooks.url)
+    receipts = Sending(sink).deliver(0, rows(*((f"/{n}", n) for n in range(20))))
+    Path("told").write_bytes(pickle.dumps((sink, receipts)))
+    Path("send.py").write_text(SEND)
+    start = "import subprocess, sys; subprocess.run([sys.executable, 'send.py'])"
+    with subprocess.Popen([sys.executable, "-c", start], stderr=subprocess.DEVNULL) as run:
+        while not hooks.seen:
+            assert run.poll() is None
+            time.sleep(0.02)
+        run.kill()
+    time.sleep(1.5)
+    assert len(hooks.seen) <= 2
 
 
 @pytest.mark.broker

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import json
+import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from riverrun.connectors.lines import Record
 from riverrun.connectors.sender import Sender
 from riverrun.delivery.destination import Destination, Part, Rows
 from riverrun.delivery.encode import Line, lines, records
+from riverrun.errors import JobError
 from riverrun.kernels.letters import LETTER
 from riverrun.kernels.sql import Evaluator
 from riverrun.plan.compile import dead_output
@@ -77,9 +79,12 @@ class WebhookSender(Destination):
         told: list[Receipt] = [receipt for receipt in receipts if receipt is not None]
         if not told:
             return
-        part = told[0].part
+        part, parent = told[0].part, os.getppid()
         aside = Aside(part, self.kafka)
         for number, line in enumerate(heapq.merge(*(each.lines() for each in told), key=_rank)):
+            if os.getppid() != parent:
+                # a later run may send this batch already
+                raise JobError("the run has ended while rows were sent", where=self.sink.name)
             line.pop("place")
             cause = self._cause(line, f"{part.checkpoint}-{batch}-{number}")
             if cause is not None:

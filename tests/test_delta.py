@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections import Counter
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -168,6 +169,26 @@ def test_files_that_a_killed_run_moved_in_are_removed_when_the_batch_is_cut_anew
     writer(run=2).begin().write(0, rows(("/a", 1)), rows(("/b", 2)))
     assert seen() == [("/a", 1), ("/b", 2)]
     assert not moved[0].exists()
+
+
+def test_a_table_may_be_compacted_while_it_is_written():
+    one, done = writer(table=True).begin(), threading.Event()
+
+    def compact() -> None:
+        while not done.is_set():
+            DeltaTable("out").optimize.compact()
+
+    other = threading.Thread(target=compact)
+    other.start()
+    try:
+        for batch in range(12):
+            found = (("+", f"/{batch * 5 + n}", batch, 0) for n in range(10))
+            one.write(batch, changes(*found))
+    finally:
+        done.set()
+        other.join()
+    expected = {f"/{batch * 5 + n}": batch for batch in range(12) for n in range(10)}
+    assert sorted(seen()) == sorted(expected.items())
 
 
 ATTEMPT = st.tuples(st.integers(1, 3), st.integers(0, 60), st.booleans())

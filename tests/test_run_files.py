@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 PROGRAM = """
 import riverrun as rr
-app = rr.App("filed")
+app = rr.App("filed", pages=4)
 views = app.stream("filed-views", schema="n bigint, page string")
 views.to(rr.parquet({folder!r} + "/views", partition_by="page"))
 pages = views.group_by("page").agg(n=rr.count(), total=rr.sum("n"))

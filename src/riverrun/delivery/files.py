@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from riverrun.delivery.destination import Destination, Part, Rows
-from riverrun.delivery.journal import Batch, Journal, compare, sync
+from riverrun.delivery.journal import Batch, Journal, compare, sync, sync_names
 from riverrun.errors import ConfigError, JobError
 from riverrun.kernels.sql import Evaluator
 from riverrun.program import OutputSpec
@@ -71,10 +71,12 @@ class Folder(Destination):
         shaped = self.shaped(output, rows, evaluator)
         checksum = checksum_of(shaped, evaluator)
         name = f"{part.checkpoint[:8]}-{part.batch:09d}-{part.task:05d}-{checksum:016x}.parquet"
-        journal, files = Journal(self.folder, part.application), []
+        journal, files = Journal(self.folder, part.application), {}
         for folder, piece in _partitioned(shaped, self.partition_by):
-            files.append(str(folder / name))
-            _write(journal.stage(part.checkpoint, part.batch, files[-1]), piece)
+            file = str(folder / name)
+            files[file] = journal.stage(part.checkpoint, part.batch, file)
+            _write(files[file], piece)
+        sync_names(files.values(), journal.home)
         return Receipt(part, tuple(files), shaped.num_rows, checksum)
 
     def finish(self, batch: int, receipts: Sequence[Any]) -> None:
@@ -176,7 +178,6 @@ def _write(file: Path, rows: pa.Table) -> None:
     pq.write_table(rows, temporary, compression="zstd")
     sync(temporary)
     os.replace(temporary, file)
-    sync(file.parent)
 
 
 def _batch(number: int, told: list[Receipt]) -> Batch:

@@ -112,18 +112,15 @@ class Journal:
 
     def move_in(self, batch: Batch) -> None:
         """Staged files of the batch to where readers see them. Those that are there stay."""
-        changed = set()
+        moved = []
         for file in batch.files:
             target = self.folder / file
             staged = self.stage(batch.checkpoint, batch.batch, file)
             if staged.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(staged, target)
-                changed |= {
-                    each for each in (target, *target.parents) if self.folder in each.parents
-                }
-        for folder in {each.parent for each in changed}:
-            sync(folder)
+                moved.append(target)
+        sync_names(moved, self.folder)
 
     def clear(self, checkpoint: str | None = None, batch: int = 0) -> None:
         """Removes what is staged, but not for later batches of the checkpoint."""
@@ -156,8 +153,8 @@ def compare(batch: Batch, done: int, noted: Batch | None, folder: Path) -> None:
 
 
 def write(file: Path, text: str) -> None:
-    """The whole file or none of it, also when the machine stops."""
-    temporary = file.with_name(f"{file.name}.{os.getpid()}.tmp")
+    """The whole file or none of it, also when the machine stops. One process writes at a time."""
+    temporary = file.with_name(f"{file.name}.tmp")
     with temporary.open("w") as out:
         out.write(text)
         out.flush()
@@ -173,6 +170,12 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_names(files: Iterable[Path], top: Path) -> None:
+    """The names of files, and of folders that were made for them below `top`, are on the disk."""
+    for folder in {each for file in files for each in file.parents if each.is_relative_to(top)}:
+        sync(folder)
 
 
 def _inside(folder: Path) -> Iterable[Path]:

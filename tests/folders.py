@@ -66,11 +66,11 @@ class Writer:
         return self
 
     def deliver(self, batch: int, *parts: pa.Table) -> list[Receipt | None]:
-        return [None, *(self._deliver(batch, task, part) for task, part in enumerate(parts))]
+        return [None, *(self.deliver_one(batch, task, part) for task, part in enumerate(parts))]
 
-    def _deliver(self, batch: int, task: int, part: pa.Table) -> Receipt:
+    def deliver_one(self, batch: int, task: int, *ways: pa.Table) -> Receipt:
         place = Part("shop", self.checkpoint, self.run, batch, task, tick=0)
-        return self.folder.deliver(place, [(self.output, part)], EVALUATOR)
+        return self.folder.deliver(place, [(self.output, rows) for rows in ways], EVALUATOR)
 
     def write(self, batch: int, *parts: pa.Table) -> None:
         self.folder.finish(batch, self.deliver(batch, *parts))

@@ -80,6 +80,13 @@ def test_every_reader_sees_the_same_rows():
     assert Counter(polars.select("page", "n").rows()) == Counter(expected)
 
 
+def test_rows_of_a_union_that_come_by_two_ways_are_in_one_file():
+    one = writer(rr.parquet("out")).begin()
+    one.folder.finish(0, [one.deliver_one(0, 0, rows(("/a", 1)), rows(("/b", 2)))])
+    assert seen("out") == [("/a", 1), ("/b", 2)]
+    assert len(list(Path("out").glob("*.parquet"))) == 1
+
+
 def test_changes_of_a_table_have_a_sign_and_a_revision():
     one = writer(rr.parquet("out"), table=True).begin()
     one.write(0, changes(("+", "/a", 1, 0)))

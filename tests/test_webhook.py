@@ -111,6 +111,15 @@ def test_whoever_remembers_keys_gets_each_row_once_and_in_order(batches, failing
         assert [body["value"]["n"] for body in hooks.bodies()] == list(range(len(batches) * 6))
 
 
+def test_rows_of_a_union_that_come_by_two_ways_are_in_one_order(hooks):
+    one = Sending(rr.webhook(hooks.url))
+    whole = rows(*((f"/{n}", n) for n in range(4)))
+    ways = [(one.output, whole.take([1, 3])), (one.output, whole.take([0, 2]))]
+    receipt = one.sender.deliver(Part("shop", CHECKPOINT, 1, 0, 0, 0), ways, EVALUATOR)
+    one.sender.finish(0, [receipt])
+    assert numbers(hooks) == [0, 1, 2, 3]
+
+
 def test_rows_of_many_packs_stay_in_order(hooks):
     whole = rows(*((f"/{n}", n) for n in range(2500)))
     Sending(rr.webhook(hooks.url)).send(0, whole.slice(0, 2100), whole.slice(2100))

@@ -67,8 +67,8 @@ class Folder(Destination):
             journal.clear()
 
     def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> Receipt:
-        ((output, rows),) = found
-        shaped = self.shaped(output, rows, evaluator)
+        # one output, but a union comes by several ways
+        shaped = pa.concat_tables(self.shaped(*each, evaluator) for each in found)
         checksum = checksum_of(shaped, evaluator)
         name = f"{part.checkpoint[:8]}-{part.batch:09d}-{part.task:05d}-{checksum:016x}.parquet"
         journal, files = Journal(self.folder, part.application), {}

@@ -69,8 +69,8 @@ class WebhookSender(Destination):
         self.pool = urllib3.PoolManager(retries=again, timeout=sink.timeout / 1e6)
 
     def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> Receipt:
-        ((output, rows),) = found
-        ranked = sorted(lines(output, rows, evaluator), key=_rank)
+        # one output, but a union comes by several ways
+        ranked = sorted((line for each in found for line in lines(*each, evaluator)), key=_rank)
         starts = range(0, len(ranked), AT_ONCE)
         packs = (json.dumps(ranked[start : start + AT_ONCE]) for start in starts)
         return Receipt(part, tuple(zlib.compress(pack.encode(), 1) for pack in packs))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from riverrun.app import App
     from riverrun.errors import ProgramError, RiverrunError
     from riverrun.processor import FrameProcessor, Processor
-    from riverrun.sinks import screen, topic
+    from riverrun.sinks import delta, parquet, screen, topic, webhook
     from riverrun.stream import Grouped, Stream, Table
     from riverrun.times import append_time, device_time, processing_time
     from riverrun.window import all_time, hopping, session, sliding, tumbling
@@ -53,6 +53,7 @@ __all__ = [
     "collect",
     "compared_to",
     "count",
+    "delta",
     "device_time",
     "distinct",
     "first",
@@ -61,6 +62,7 @@ __all__ = [
     "max",
     "median",
     "min",
+    "parquet",
     "percentile",
     "processing_time",
     "rate",
@@ -73,6 +75,7 @@ __all__ = [
     "topic",
     "tumbling",
     "variance",
+    "webhook",
 ]
 
 _HOMES = {
@@ -101,7 +104,7 @@ _HOMES = {
     "riverrun.app": ("App",),
     "riverrun.errors": ("ProgramError", "RiverrunError"),
     "riverrun.processor": ("FrameProcessor", "Processor"),
-    "riverrun.sinks": ("screen", "topic"),
+    "riverrun.sinks": ("delta", "parquet", "screen", "topic", "webhook"),
     "riverrun.stream": ("Grouped", "Stream", "Table"),
     "riverrun.window": ("all_time", "hopping", "session", "sliding", "tumbling"),
     "riverrun.times": ("append_time", "device_time", "processing_time"),

@@ -11,10 +11,10 @@ from riverrun.errors import Location, ProgramError, caller
 from riverrun.event_time import By, Duration, Pace, microseconds, milliseconds_of
 from riverrun.kernels import sql
 from riverrun.plan.compile import compile_program, spark_functions
-from riverrun.plan.nodes import Output, Source
+from riverrun.plan.nodes import Output, Source, changes
 from riverrun.program import Program
 from riverrun.schema import METADATA, Schema, parse
-from riverrun.sinks import Guarantee, Topic
+from riverrun.sinks import Guarantee, Topic, check_columns
 from riverrun.stream import Stream
 from riverrun.times import ColumnTime, EventTime, ProcessingTime
 
@@ -91,6 +91,8 @@ class App:
     def add(self, output: Output) -> None:
         if isinstance(output.sink, Topic):
             _check_topic(output.sink.name, output.at)
+        columns = output.input.schema.visible
+        check_columns(output.sink, columns, table=changes(output.input), where=output.at)
         self.outputs.append(output)
 
     def program(self) -> Program:

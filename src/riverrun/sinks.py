@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
+from urllib.parse import urlsplit
+
+from riverrun.errors import Location, ProgramError, caller
+from riverrun.event_time import Duration, microseconds
+from riverrun.schema import Schema
 
 Guarantee = Literal["exactly once", "at least once"]
 
@@ -25,7 +33,42 @@ class Screen:
     name: str = "screen"
 
 
-Sink = Topic | Screen
+@dataclass(frozen=True)
+class Parquet:
+    """A folder of Parquet files."""
+
+    name: str
+    folder: str
+    partition_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Delta:
+    """A Delta table in a folder."""
+
+    name: str
+    folder: str
+
+
+@dataclass(frozen=True)
+class Webhook:
+    """An address that is sent a POST request for each row."""
+
+    name: str
+    url: str = field(repr=False)
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
+    tries: int
+    timeout: int
+    """Of one try, in microseconds."""
+
+
+Sink = Topic | Screen | Parquet | Delta | Webhook
+
+CHANGE = ("change", "revision")
+"""What files hold of a change beside its row: "+" or "-", and which version of its key it is."""
+
+FOLDER_TYPES = r"VARCHAR|BOOLEAN|DATE|U?(TINY|SMALL|BIG)?INT(EGER)?"
+"""Types of columns that can be the names of folders."""
 
 
 def topic(name: str, *, partitions: int | None = None, headers: str | None = None) -> Topic:
@@ -40,3 +83,95 @@ def topic(name: str, *, partitions: int | None = None, headers: str | None = Non
 def screen(name: str | None = None) -> Screen:
     """The terminal of `riverrun run`. A name tells two screens of one stream apart."""
     return Screen(f"screen:{name}" if name else "screen")
+
+
+def parquet(folder: str | os.PathLike[str], *, partition_by: str | Sequence[str] = ()) -> Parquet:
+    """A folder of Parquet files, with a folder for each value of the columns `partition_by`."""
+    at = caller()
+    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    return Parquet(f"parquet:{_shown(folder, at)}", os.path.abspath(folder), columns)
+
+
+def delta(folder: str | os.PathLike[str]) -> Delta:
+    """A Delta table in a folder: rows of a stream are appended, a table is kept as a table."""
+    at = caller()
+    return Delta(f"delta:{_shown(folder, at)}", os.path.abspath(folder))
+
+
+def _shown(folder: str | os.PathLike[str], at: Location) -> str:
+    text = os.fspath(folder)
+    if "://" in text or not text:
+        raise ProgramError(
+            "a folder is a path", where=at, got=text, hint="mount the store, and give its folder"
+        )
+    return os.path.normpath(text)
+
+
+def webhook(
+    url: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    tries: int = 5,
+    timeout: Duration = "10 seconds",
+    name: str | None = None,
+) -> Webhook:
+    """An address that is sent a POST request for each row, at least once and in order.
+
+    A row that is not taken after so many tries is a dead letter. `timeout` is for one try. The
+    name is the address without its query, unless one is given.
+    """
+    at = caller()
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ProgramError("a webhook is an address", where=at, got=url, hint="https://host/path")
+    if parts.username or parts.password:
+        raise ProgramError(
+            "the address of a webhook holds a password", where=at, hint="use headers={…}"
+        )
+    if tries < 1:
+        raise ProgramError("a webhook is tried at least once", where=at, got=f"tries={tries}")
+    port = f":{parts.port}" if parts.port else ""
+    shown = name or f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
+    given = tuple(sorted((headers or {}).items()))
+    return Webhook(f"webhook:{shown}", url, given, tries, microseconds(timeout, at))
+
+
+def check_columns(sink: Sink, columns: Schema, *, table: bool, where: object) -> None:
+    """Refuses columns that the sink cannot hold."""
+    if not isinstance(sink, Parquet):
+        return
+    taken = [name for name in CHANGE if name in columns] if table else []
+    if taken:
+        raise ProgramError(
+            f"the column {taken[0]!r} is one that files of changes have themselves",
+            where=where,
+            hint="give it another name",
+        )
+    for name in sink.partition_by:
+        columns.require(name, where)
+        if not re.fullmatch(FOLDER_TYPES, columns.type_of(name)):
+            raise ProgramError(
+                f"folders cannot be named by {name!r}, which is {columns.type_of(name)}",
+                where=where,
+                hint="use text, a whole number, a boolean or a date, e.g. CAST(… AS DATE)",
+            )
+    if set(sink.partition_by) >= set(columns.names):
+        raise ProgramError("no column is left for the files", where=where, got=sink.partition_by)
+
+
+def sink_text(sink: Sink) -> str:
+    """A sink as people read it. Of an address only what its name shows: the rest may be secret."""
+    match sink:
+        case Topic():
+            count = f" ({sink.partitions} partitions)" if sink.partitions else ""
+            return f"topic {sink.name}{count}"
+        case Screen():
+            return "screen"
+        case Parquet():
+            by = f", a folder for each {', '.join(sink.partition_by)}" if sink.partition_by else ""
+            return f"Parquet files in {sink.folder}{by}"
+        case Delta():
+            return f"Delta table in {sink.folder}"
+        case Webhook():
+            tries = "1 try" if sink.tries == 1 else f"{sink.tries} tries"
+            return f"POST to {sink.name.removeprefix('webhook:')}, {tries}"

@@ -10,7 +10,7 @@ from riverrun.delivery.destination import Destination, Rows
 from riverrun.delivery.kafka import KafkaAtLeastOnce
 from riverrun.delivery.transactions import KafkaExactlyOnce
 from riverrun.program import OutputSpec
-from riverrun.sinks import Guarantee, Screen, Sink, Topic
+from riverrun.sinks import Delta, Guarantee, Parquet, Screen, Sink, Topic, Webhook
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,18 @@ def destination_of(sink: Sink, places: Places) -> Destination | None:
             return _kafka(places)
         case Screen():
             return None
+        case Parquet():
+            from riverrun.delivery.files import ParquetFolder  # noqa: PLC0415 - only who uses it pays
+
+            return ParquetFolder(sink)
+        case Delta():
+            from riverrun.delivery.delta import DeltaFolder  # noqa: PLC0415
+
+            return DeltaFolder(sink)
+        case Webhook():
+            from riverrun.delivery.webhook import WebhookSender  # noqa: PLC0415
+
+            return WebhookSender(sink, dict(places.kafka))
 
 
 def by_destination(found: Iterable[Rows], places: Places) -> dict[Destination, list[Rows]]:

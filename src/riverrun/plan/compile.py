@@ -47,7 +47,7 @@ from riverrun.program import (
     Step,
 )
 from riverrun.schema import METADATA, parse, quoted
-from riverrun.sinks import Topic
+from riverrun.sinks import Delta, Parquet, Topic
 
 FACT_TYPES = ("TIMESTAMP", "BIGINT", "BIGINT")
 HEADERS = dict(METADATA)["_headers"]
@@ -152,6 +152,22 @@ def _refuse_same_outputs(outputs: tuple[Output, ...]) -> None:
                 hint="write to another name, or union the streams first",
             )
         written[output.name] = output.at
+    _refuse_shared_folders(outputs)
+
+
+def _refuse_shared_folders(outputs: tuple[Output, ...]) -> None:
+    owners: dict[str, Output] = {}
+    for output in outputs:
+        if not isinstance(output.sink, Parquet | Delta):
+            continue
+        other = owners.setdefault(output.sink.folder, output)
+        if other is not output:
+            raise ProgramError(
+                "two outputs are written to one folder",
+                where=output.at,
+                got=f"{output.sink.folder}, the other is at {other.at}",
+                hint="give each a folder of its own",
+            )
 
 
 def _refuse_tables_among_streams(nodes: list[Node]) -> None:

@@ -34,7 +34,7 @@ from riverrun.plan.nodes import (
 )
 from riverrun.program import Aggregation
 from riverrun.schema import Schema, quoted
-from riverrun.sinks import Sink, Topic
+from riverrun.sinks import sink_text
 from riverrun.windowing import MONDAY, Window
 
 MAX_AHEAD = UNITS["day"]
@@ -141,7 +141,7 @@ def _output_block(topology: Topology, number: int, folder: Path) -> list[str]:
         *_paths_text(output.input, folder),
         _field("columns", _columns(output.input.schema)),
         _field("key", ", ".join(key_of(output.input)) or "none"),
-        _field("to", _sink_text(output.sink)),
+        _field("to", sink_text(output.sink)),
     ]
 
 
@@ -157,7 +157,7 @@ def _dead_block(topology: Topology) -> list[str]:
         ),
         _field("columns", _columns(DEAD_SCHEMA)),
         _field("key", ", ".join(dead.key)),
-        _field("to", _sink_text(dead.sink)),
+        _field("to", sink_text(dead.sink)),
     ]
 
 
@@ -212,13 +212,6 @@ def _call(aggregation: Aggregation) -> str:
 def _plain(expression: str) -> str:
     """A lone column without its quotes."""
     return re.sub(r'^"(\w+)"$', r"\1", expression)
-
-
-def _sink_text(sink: Sink) -> str:
-    if not isinstance(sink, Topic):
-        return "screen"
-    count = f" ({sink.partitions} partitions)" if sink.partitions else ""
-    return f"topic {sink.name}{count}"
 
 
 def paths(node: Node) -> Iterator[tuple[Node, list[Node]]]:
@@ -368,7 +361,7 @@ def _output_dict(output: Output, by_default: bool) -> dict[str, Any]:
         "from": _paths_dict(output.input),
         "columns": _schema_dict(output.input.schema),
         "key": list(key_of(output.input)),
-        "to": _sink_text(output.sink),
+        "to": sink_text(output.sink),
         "at": str(output.at),
     }
 
@@ -377,7 +370,7 @@ def _dead_dict(app: str) -> dict[str, Any]:
     dead = dead_output(app)
     described = {"name": dead.name, "kind": "stream", "default": True, "from": []}
     key, columns = list(dead.key), _schema_dict(DEAD_SCHEMA)
-    return described | {"columns": columns, "key": key, "to": _sink_text(dead.sink), "at": None}
+    return described | {"columns": columns, "key": key, "to": sink_text(dead.sink), "at": None}
 
 
 def _schema_dict(schema: Schema) -> list[dict[str, str]]:

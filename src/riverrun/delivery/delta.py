@@ -1,0 +1,172 @@
+"""Delivery to Delta tables, exactly once: one commit of the table per batch, that names the batch.
+
+The batch's number is the version of an application transaction in the same commit. A batch that
+comes again finds it there, and is skipped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
+from deltalake.exceptions import TableNotFoundError
+from deltalake.schema import PrimitiveType
+from deltalake.transaction import AddAction, RemoveAction
+
+from riverrun.delivery.files import Folder, arrow_schema, require_staged, shaped
+from riverrun.delivery.journal import HOME, Batch, Journal
+from riverrun.errors import ConfigError
+from riverrun.kernels.sql import Evaluator
+from riverrun.program import OutputSpec
+from riverrun.schema import quoted
+
+KEY = b"riverrun.key"
+SIGN = "__change"
+"""The column of a staged change that says whether its key is put there or taken away."""
+
+
+class DeltaFolder(Folder):
+    """A stream is appended; a table is kept as a table."""
+
+    def prepare(self, outputs: Sequence[OutputSpec]) -> None:
+        super().prepare(outputs)
+        (output,) = outputs
+        wanted = self._schema(output, Evaluator())
+        try:
+            found = DeltaTable(self.folder).schema()
+        except TableNotFoundError:
+            self._create(wanted)
+        else:
+            self._compare(_types(found), _types(wanted))
+
+    def _schema(self, output: OutputSpec, evaluator: Evaluator) -> Schema:
+        arrow = arrow_schema(output, evaluator, signed=True)
+        return Schema([self._field(field) for field in arrow])
+
+    def _field(self, field: pa.Field) -> Field:
+        try:
+            return Field.from_arrow(field)
+        except Exception as error:  # it has no type of its own
+            raise ConfigError(
+                f"a Delta table cannot hold the column {field.name!r}",
+                where=self.folder,
+                got=str(field.type),
+                hint="cast it, e.g. to text, with with_columns()",
+            ) from error
+
+    def _create(self, schema: Schema) -> None:
+        others = [each.name for each in self.folder.iterdir() if each.name != HOME]
+        if others:
+            raise ConfigError(
+                "the folder is neither empty nor a Delta table",
+                where=self.folder,
+                got=", ".join(sorted(others)[:3]),
+                hint="choose another folder",
+            )
+        DeltaTable.create(self.folder, schema, mode="ignore")
+
+    def _compare(self, found: dict[str, str], wanted: dict[str, str]) -> None:
+        names = [*wanted, *(name for name in found if name not in wanted)]
+        other = [name for name in names if found.get(name) != wanted.get(name)]
+        if other:
+            differing = [
+                f"{name} is {found.get(name, 'missing')}, not {wanted.get(name, 'written')}"
+                for name in other
+            ]
+            raise ConfigError(
+                "the Delta table has other columns than the output",
+                where=self.folder,
+                got="; ".join(differing),
+                hint="write to another folder, or select the columns that the table has",
+            )
+
+    def shaped(self, output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> pa.Table:
+        schema = arrow_schema(output, evaluator, signed=True)
+        if not output.table:
+            return shaped(rows, schema)
+        made = shaped(_folded(output, rows, evaluator), schema.append(pa.field(SIGN, pa.int8())))
+        return made.replace_schema_metadata({KEY: json.dumps(output.key)})
+
+    def committed(self, checkpoint: str, noted: Batch | None) -> int:
+        version = DeltaTable(self.folder).transaction_version(_application(checkpoint))
+        return -1 if version is None else version
+
+    def commit(self, journal: Journal, batch: Batch, noted: Batch | None) -> None:
+        require_staged(journal, batch)
+        if noted is not None and noted.batch == batch.batch:
+            # moved in by a run that was killed before it could commit them
+            for file in set(noted.files) - set(batch.files):
+                (self.folder / file).unlink(missing_ok=True)
+        journal.note(batch)
+        staged = [journal.stage(batch.checkpoint, batch.batch, file) for file in batch.files]
+        here = [file for file in staged if file.exists()]
+        if here and SIGN in pq.read_schema(here[0]).names:
+            _merge(DeltaTable(self.folder), here, _properties(batch))
+        else:
+            journal.move_in(batch)
+            self._append(batch)
+
+    def _append(self, batch: Batch) -> None:
+        table = DeltaTable(self.folder)
+        added: list[AddAction | RemoveAction] = [_added(self.folder, file) for file in batch.files]
+        table.create_write_transaction(
+            added, "append", table.schema(), commit_properties=_properties(batch)
+        )
+
+
+def _folded(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> pa.Table:
+    """One change per key: a key's old and new row leave together, and the new one counts."""
+    key = ", ".join(quoted(name) for name in output.key)
+    order = "ORDER BY __op DESC, __revision DESC"
+    return evaluator.run(
+        f"SELECT *, __op AS {SIGN} FROM rows "
+        f"QUALIFY row_number() OVER (PARTITION BY {key} {order}) = 1",
+        rows=rows,
+    )
+
+
+def _merge(table: DeltaTable, staged: list[Path], properties: CommitProperties) -> None:
+    files = ds.dataset([str(file) for file in staged], format="parquet")
+    key = json.loads(files.schema.metadata[KEY])
+    columns = [name for name in files.schema.names if name != SIGN]
+    same = " AND ".join(f"(t.{quoted(name)} IS NOT DISTINCT FROM s.{quoted(name)})" for name in key)
+    values = {quoted(name): f"s.{quoted(name)}" for name in columns}
+    merge = table.merge(
+        files.scanner().to_reader(),
+        same,
+        source_alias="s",
+        target_alias="t",
+        commit_properties=properties,
+    )
+    merge = merge.when_matched_delete(f"s.{SIGN} < 0").when_matched_update(values)
+    merge.when_not_matched_insert(values, predicate=f"s.{SIGN} > 0").execute()
+
+
+def _added(folder: Path, file: str) -> AddAction:
+    facts, rows = (folder / file).stat(), pq.read_metadata(folder / file).num_rows
+    stats = json.dumps({"numRecords": rows})
+    return AddAction(file, facts.st_size, {}, int(facts.st_mtime * 1000), True, stats)
+
+
+def _properties(batch: Batch) -> CommitProperties:
+    transaction = Transaction(_application(batch.checkpoint), batch.batch)
+    return CommitProperties(app_transactions=[transaction])
+
+
+def _application(checkpoint: str) -> str:
+    """A table takes one output of a program: the checkpoint says which batches are meant."""
+    return f"riverrun:{checkpoint}"
+
+
+def _types(schema: Schema) -> dict[str, str]:
+    return {field.name: _type_text(field.type) for field in schema.fields}
+
+
+def _type_text(type: Any) -> str:
+    return str(getattr(type, "type", type)) if isinstance(type, PrimitiveType) else type.to_json()

@@ -1,0 +1,163 @@
+"""Delivery to a webhook, at least once: one sender, one row after the other, each with its key.
+
+Tasks hand their rows to the driver, packed; it sends them in the order in which the program
+defines them. After a crash the batch is sent again, with the same keys.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import os
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import urllib3
+from urllib3.exceptions import HTTPError, MaxRetryError
+
+from riverrun.connectors.lines import Record
+from riverrun.connectors.sender import Sender
+from riverrun.delivery.destination import Destination, Part, Rows
+from riverrun.delivery.encode import Line, lines, records
+from riverrun.errors import JobError
+from riverrun.kernels.letters import LETTER
+from riverrun.kernels.sql import Evaluator
+from riverrun.plan.compile import dead_output
+from riverrun.sinks import Webhook
+
+AT_ONCE = 1000
+"""Rows that are packed, and unpacked, together."""
+
+LONGEST_WAIT = 30
+"""Seconds between two tries, unless the answer asks for more."""
+
+AGAIN = frozenset({429, *range(500, 600)})
+"""Answers after which a row is sent again."""
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """A task's rows in their order, packed."""
+
+    part: Part
+    packs: tuple[bytes, ...]
+
+    def lines(self) -> Iterator[Line]:
+        for pack in self.packs:
+            yield from json.loads(zlib.decompress(pack))
+
+
+class WebhookSender(Destination):
+    """Sends each row of a batch as a POST request."""
+
+    def __init__(self, sink: Webhook, kafka: Mapping[str, str]) -> None:
+        self.sink, self.kafka = sink, kafka
+        again = urllib3.Retry(
+            total=sink.tries - 1,
+            redirect=0,
+            allowed_methods={"POST"},
+            status_forcelist=AGAIN,
+            backoff_factor=0.5,
+            backoff_max=LONGEST_WAIT,
+            raise_on_status=False,
+            raise_on_redirect=False,
+        )
+        self.pool = urllib3.PoolManager(retries=again, timeout=sink.timeout / 1e6)
+
+    def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> Receipt:
+        # one output, but a union comes by several ways
+        ranked = sorted((line for each in found for line in lines(*each, evaluator)), key=_rank)
+        starts = range(0, len(ranked), AT_ONCE)
+        packs = (json.dumps(ranked[start : start + AT_ONCE]) for start in starts)
+        return Receipt(part, tuple(zlib.compress(pack.encode(), 1) for pack in packs))
+
+    def finish(self, batch: int, receipts: Sequence[Any]) -> None:
+        told: list[Receipt] = [receipt for receipt in receipts if receipt is not None]
+        if not told:
+            return
+        part, parent = told[0].part, os.getppid()
+        aside = Aside(part, self.kafka)
+        for number, line in enumerate(heapq.merge(*(each.lines() for each in told), key=_rank)):
+            if os.getppid() != parent:
+                # a later run may send this batch already
+                raise JobError("the run has ended while rows were sent", where=self.sink.name)
+            line.pop("place")
+            cause = self._cause(line, f"{part.checkpoint}-{batch}-{number}")
+            if cause is not None:
+                aside.put(self.sink.name, line, cause)
+        aside.flush()
+
+    def _cause(self, line: Line, key: str) -> str | None:
+        """Sends a row; why it was not taken, or None."""
+        headers = {
+            "Content-Type": "application/json",
+            **dict(self.sink.headers),
+            "Idempotency-Key": key,
+        }
+        try:
+            answer = self.pool.request("POST", self.sink.url, body=_body(line), headers=headers)
+        except MaxRetryError as error:
+            return self._given_up(_short(error.reason or error))
+        except HTTPError as error:
+            return _short(error)
+        if 200 <= answer.status < 300:
+            return None
+        said = f"HTTP {answer.status}: {_short(answer.data.decode(errors='replace'))}"
+        return self._given_up(said) if answer.status in AGAIN else said
+
+    def _given_up(self, reason: str) -> str:
+        return f"{reason} (given up after {self.sink.tries} tries)"
+
+
+@dataclass
+class Aside:
+    """Takes rows of a batch that the address does not take: dead letters of the application."""
+
+    part: Part
+    kafka: Mapping[str, str]
+    sender: Sender | None = None
+
+    def put(self, step: str, line: Line, cause: str) -> None:
+        output = dead_output(self.part.application)
+        if self.sender is None:
+            self.sender = Sender(self.kafka, output.sink.name)
+        letter = _letter(step, line, cause, self.part.tick)
+        rows = pa.Table.from_pylist([letter], schema=LETTER)
+        for row in records(output, rows, Evaluator()).to_pylist():
+            self.sender.send(Record(row["value"].encode(), row["key"].encode(), row["timestamp"]))
+
+    def flush(self) -> None:
+        if self.sender is not None:
+            self.sender.flush()
+
+
+def _letter(step: str, line: Line, cause: str, tick: int) -> dict[str, Any]:
+    """A row as a dead letter: it is no record of a topic, and its value is what was sent."""
+    at = datetime.fromtimestamp(tick / 1e6, UTC).replace(tzinfo=None)
+    key = line["key"]
+    return {
+        "timestamp": at,
+        "step": step,
+        "cause": cause,
+        "key": key if isinstance(key, str) else json.dumps(key),
+        "value": _body(line).decode(),
+        "__at": at,
+        "__pos": -1,
+        "__sub": 0,
+    }
+
+
+def _rank(line: Line) -> Any:
+    return line["place"]
+
+
+def _body(line: Line) -> bytes:
+    return json.dumps(line, ensure_ascii=False).encode()
+
+
+def _short(what: object) -> str:
+    return " ".join(str(what).split())[:200]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from riverrun.app import App
     from riverrun.errors import ProgramError, RiverrunError
     from riverrun.processor import FrameProcessor, Processor
-    from riverrun.sinks import screen, topic
+    from riverrun.sinks import postgres, screen, sqlite, topic
     from riverrun.stream import Grouped, Stream, Table
     from riverrun.times import append_time, device_time, processing_time
     from riverrun.window import all_time, hopping, session, sliding, tumbling
@@ -62,11 +62,13 @@ __all__ = [
     "median",
     "min",
     "percentile",
+    "postgres",
     "processing_time",
     "rate",
     "screen",
     "session",
     "sliding",
+    "sqlite",
     "stddev",
     "sum",
     "top",
@@ -101,7 +103,7 @@ _HOMES = {
     "riverrun.app": ("App",),
     "riverrun.errors": ("ProgramError", "RiverrunError"),
     "riverrun.processor": ("FrameProcessor", "Processor"),
-    "riverrun.sinks": ("screen", "topic"),
+    "riverrun.sinks": ("postgres", "screen", "sqlite", "topic"),
     "riverrun.stream": ("Grouped", "Stream", "Table"),
     "riverrun.window": ("all_time", "hopping", "session", "sliding", "tumbling"),
     "riverrun.times": ("append_time", "device_time", "processing_time"),

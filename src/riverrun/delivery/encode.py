@@ -19,7 +19,7 @@ SECOND = "%Y-%m-%dT%H:%M:%S"
 def records(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> pa.Table:
     """`key`, `value` and `timestamp` (ms) as written to Kafka; a deleted row has a null value."""
     key, value = _key_text(output), _object(output.schema.names)
-    rows = _with_texts(rows)
+    rows = with_texts(rows)
     if not output.table:
         query = f"SELECT {key} AS key, {value} AS value, epoch_ms(__at) AS timestamp FROM rows"
         return evaluator.run(query, rows=rows)
@@ -47,7 +47,7 @@ def lines(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> list[Line
         f"{'__revision' if output.table else 'NULL'} AS revision, {order} AS place "
         f"FROM (SELECT *, {window if output.table else 0} AS window_us FROM rows)"
     )
-    found = evaluator.run(query, rows=_with_texts(rows))
+    found = evaluator.run(query, rows=with_texts(rows))
     return [_line(output, row) for row in found.to_pylist()]
 
 
@@ -70,7 +70,7 @@ def ordered(found: list[Line]) -> list[Line]:
     return [{name: item for name, item in line.items() if name != "place"} for line in ranked]
 
 
-def _with_texts(rows: pa.Table) -> pa.Table:
+def with_texts(rows: pa.Table) -> pa.Table:
     """Timestamps, also in lists and structs, as ISO 8601 text. `__at` stays: it is not written."""
     for place, field in enumerate(rows.schema):
         if field.name != "__at" and _timed(field.type):

@@ -34,7 +34,7 @@ from riverrun.plan.nodes import (
 )
 from riverrun.program import Aggregation
 from riverrun.schema import Schema, quoted
-from riverrun.sinks import Sink, Topic
+from riverrun.sinks import Postgres, Screen, Sink, Sqlite
 from riverrun.windowing import MONDAY, Window
 
 MAX_AHEAD = UNITS["day"]
@@ -215,8 +215,12 @@ def _plain(expression: str) -> str:
 
 
 def _sink_text(sink: Sink) -> str:
-    if not isinstance(sink, Topic):
+    if isinstance(sink, Screen):
         return "screen"
+    if isinstance(sink, Postgres):
+        return f"PostgreSQL table {sink.table}"
+    if isinstance(sink, Sqlite):
+        return f"SQLite table {sink.table} of {sink.file}"
     count = f" ({sink.partitions} partitions)" if sink.partitions else ""
     return f"topic {sink.name}{count}"
 

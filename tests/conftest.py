@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from riverrun import cli, config
 from riverrun.config import Settings
-from riverrun.embedded import kafka, ports
+from riverrun.embedded import kafka, ports, postgres
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ Command = Callable[..., Outcome]
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No test sees the settings, the broker or the folder of the person who runs it."""
     monkeypatch.setenv("RIVERRUN_HOME", str(tmp_path / "home"))
-    for name in ("RIVERRUN_BROKERS", "RIVERRUN_JAVA", "RIVERRUN_IVYSETTINGS"):
+    for name in ("RIVERRUN_BROKERS", "RIVERRUN_POSTGRES", "RIVERRUN_JAVA", "RIVERRUN_IVYSETTINGS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     before = set(sys.modules)
@@ -43,10 +45,11 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Iterator[Settings]:
-    """Settings with an empty home of their own; the jars are the user's. Its broker is stopped."""
+    """Settings with an empty home of their own, the user's jars; what runs there is stopped."""
     own = config.load()
     yield own
     kafka.down(own)
+    postgres.down(own)
 
 
 @pytest.fixture(scope="session")
@@ -66,6 +69,32 @@ def broker(broker_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> dict[s
     """The client settings of the session's broker, which commands use in this test."""
     monkeypatch.setenv("RIVERRUN_HOME", str(broker_settings.home))
     return kafka.client(broker_settings)
+
+
+@pytest.fixture(scope="session")
+def postgres_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """Settings of the session's embedded PostgreSQL, which runs."""
+    home = tmp_path_factory.mktemp("postgres")
+    own = config.load(start=home, environ={"RIVERRUN_HOME": str(home)})
+    postgres.up(own, port=ports.any_free())
+    try:
+        yield own
+    finally:
+        postgres.down(own)
+
+
+@pytest.fixture(name="postgres")
+def own_database(postgres_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of an empty database, which commands use in this test."""
+    server = postgres.ensure(postgres_settings)
+    name = f"test_{time.time_ns()}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    url = f"{server.rpartition('/')[0]}/{name}"
+    monkeypatch.setenv("RIVERRUN_POSTGRES", url)
+    yield url
+    with psycopg.connect(postgres.ensure(postgres_settings), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture

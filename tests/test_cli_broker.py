@@ -13,7 +13,10 @@ from riverrun.embedded import kafka, ports
 
 def test_up_status_and_down_tell_what_they_did(settings, riverrun):
     port = str(ports.any_free())
-    assert riverrun("status").out == "Kafka is not running (`riverrun up` starts it)\n"
+    assert riverrun("status").out == (
+        "Kafka is not running (`riverrun up` starts it)\n"
+        "PostgreSQL is not running (`riverrun up --postgres` starts it)\n"
+    )
     assert riverrun("up", "--port", port).out.startswith(f"Kafka runs on 127.0.0.1:{port} (")
     assert riverrun("up").out == f"Kafka is already running on 127.0.0.1:{port}\n"
     assert f"127.0.0.1:{port}" in riverrun("status").out
@@ -30,14 +33,29 @@ def test_programs_get_json(broker, broker_settings, riverrun):
         "folder": str(running.folder),
         "log": str(running.log),
     }
-    assert json.loads(riverrun("status", "--json").out) == facts
+    stopped = {"postgres": {"running": False}}
+    assert json.loads(riverrun("status", "--json").out) == facts | stopped
     assert json.loads(riverrun("up", "--json").out) == facts | {"started": False}
 
 
 def test_what_is_not_running_is_no_error_for_programs_either(riverrun):
     status, down = riverrun("status", "--json"), riverrun("down", "--json")
-    assert (status.code, json.loads(status.out)) == (0, {"running": False})
-    assert (down.code, json.loads(down.out)) == (0, {"running": False, "stopped": False})
+    nothing = {"running": False}
+    assert (status.code, json.loads(status.out)) == (0, {**nothing, "postgres": nothing})
+    nothing = {"running": False, "stopped": False}
+    assert (down.code, json.loads(down.out)) == (0, {**nothing, "postgres": nothing})
+
+
+def test_postgres_comes_with_up_and_goes_with_down(settings, riverrun):
+    port = str(ports.any_free())
+    up = json.loads(riverrun("up", "--port", port, "--postgres", "--json").out)
+    assert up["postgres"]["started"]
+    url = up["postgres"]["url"]
+    assert f"PostgreSQL is already running on {url}" in riverrun("up", "--postgres").out
+    assert f"PostgreSQL runs on {url} (pid" in riverrun("status").out
+    facts = {name: fact for name, fact in up["postgres"].items() if name != "started"}
+    assert json.loads(riverrun("status", "--json").out)["postgres"] == facts
+    assert riverrun("down").out == "Kafka is stopped\nPostgreSQL is stopped\n"
 
 
 @pytest.mark.parametrize(

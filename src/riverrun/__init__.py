@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from riverrun.app import App
     from riverrun.errors import ProgramError, RiverrunError
     from riverrun.processor import FrameProcessor, Processor
-    from riverrun.sinks import delta, parquet, screen, topic, webhook
+    from riverrun.sinks import delta, parquet, postgres, screen, sqlite, topic, webhook
     from riverrun.stream import Grouped, Stream, Table
     from riverrun.times import append_time, device_time, processing_time
     from riverrun.window import all_time, hopping, session, sliding, tumbling
@@ -64,11 +64,13 @@ __all__ = [
     "min",
     "parquet",
     "percentile",
+    "postgres",
     "processing_time",
     "rate",
     "screen",
     "session",
     "sliding",
+    "sqlite",
     "stddev",
     "sum",
     "top",
@@ -104,7 +106,7 @@ _HOMES = {
     "riverrun.app": ("App",),
     "riverrun.errors": ("ProgramError", "RiverrunError"),
     "riverrun.processor": ("FrameProcessor", "Processor"),
-    "riverrun.sinks": ("delta", "parquet", "screen", "topic", "webhook"),
+    "riverrun.sinks": ("delta", "parquet", "postgres", "screen", "sqlite", "topic", "webhook"),
     "riverrun.stream": ("Grouped", "Stream", "Table"),
     "riverrun.window": ("all_time", "hopping", "session", "sliding", "tumbling"),
     "riverrun.times": ("append_time", "device_time", "processing_time"),

@@ -19,13 +19,14 @@ FILE = "riverrun.toml"
 class Settings:
     """What a program needs to know of its surroundings.
 
-    `brokers` is None for the embedded broker. `kafka` holds any librdkafka setting (TLS, SASL, …)
-    and is passed through as it is.
+    `brokers` is None for the embedded broker, `postgres` for the embedded server. `kafka` holds any
+    librdkafka setting (TLS, SASL, …) and is passed through as it is.
     """
 
     home: Path
     cache: Path
     brokers: str | None = None
+    postgres: str | None = None
     kafka: Mapping[str, str] = field(default_factory=dict)
     spark: Mapping[str, str] = field(default_factory=dict)
     master: str = "local[*]"
@@ -65,6 +66,7 @@ def load(start: Path | None = None, environ: Mapping[str, str] | None = None) ->
         home=_home(file, table, environ),
         cache=_cache(environ),
         brokers=environ.get("RIVERRUN_BROKERS") or table.pop("brokers", None),
+        postgres=environ.get("RIVERRUN_POSTGRES") or table.pop("postgres", None),
         kafka={name: str(value) for name, value in table.pop("kafka", {}).items()},
         spark={name: str(value) for name, value in table.pop("spark", {}).items()},
         master=environ.get("RIVERRUN_MASTER") or table.pop("master", "local[*]"),
@@ -82,7 +84,7 @@ def _read(file: Path) -> dict[str, Any]:
         table = tomllib.loads(file.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError("the settings file is not valid TOML", where=file, got=error) from error
-    known = {"brokers", "kafka", "spark", "master", "home", "checkpoints"}
+    known = {"brokers", "postgres", "kafka", "spark", "master", "home", "checkpoints"}
     unknown = sorted(set(table) - known)
     if unknown:
         raise ConfigError(

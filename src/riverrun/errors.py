@@ -83,6 +83,12 @@ class PortError(RiverrunError):
     code = "RR203"
 
 
+class DatabaseError(RiverrunError):
+    """A database cannot be reached, refuses, or has a table that does not fit."""
+
+    code = "RR204"
+
+
 class JavaError(RiverrunError):
     """No usable Java."""
 

@@ -152,5 +152,10 @@ def _with_quoted_names(ddl: str) -> str:
     )
 
 
+def nested(type: str) -> bool:
+    """Lists, structs and maps: databases are given them as JSON."""
+    return type.endswith("]") or type.startswith(("STRUCT", "MAP"))
+
+
 def first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0]

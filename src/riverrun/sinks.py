@@ -6,12 +6,17 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.event_time import Duration, microseconds
 from riverrun.schema import Schema
+
+OWN_TABLES = ("riverrun_progress", "riverrun_runs")
+LONGEST_NAME = 63
+"""Bytes of a name that PostgreSQL keeps."""
 
 Guarantee = Literal["exactly once", "at least once"]
 
@@ -31,6 +36,30 @@ class Screen:
     """The terminal."""
 
     name: str = "screen"
+
+
+@dataclass(frozen=True)
+class Postgres:
+    """A table of the PostgreSQL database that the settings name."""
+
+    table: str
+    """`table` or `schema.table`."""
+
+    @property
+    def name(self) -> str:
+        return f"postgres:{self.table}"
+
+
+@dataclass(frozen=True)
+class Sqlite:
+    """A table of an SQLite database."""
+
+    file: Path
+    table: str
+
+    @property
+    def name(self) -> str:
+        return f"sqlite:{self.file.name}:{self.table}"
 
 
 @dataclass(frozen=True)
@@ -62,7 +91,7 @@ class Webhook:
     """Of one try, in microseconds."""
 
 
-Sink = Topic | Screen | Parquet | Delta | Webhook
+Sink = Topic | Screen | Postgres | Sqlite | Parquet | Delta | Webhook
 
 CHANGE = ("change", "revision")
 """What files hold of a change beside its row: "+" or "-", and which version of its key it is."""
@@ -167,6 +196,10 @@ def sink_text(sink: Sink) -> str:
             return f"topic {sink.name}{count}"
         case Screen():
             return "screen"
+        case Postgres():
+            return f"PostgreSQL table {sink.table}"
+        case Sqlite():
+            return f"SQLite table {sink.table} of {sink.file}"
         case Parquet():
             by = f", a folder for each {', '.join(sink.partition_by)}" if sink.partition_by else ""
             return f"Parquet files in {sink.folder}{by}"
@@ -175,3 +208,30 @@ def sink_text(sink: Sink) -> str:
         case Webhook():
             tries = "1 try" if sink.tries == 1 else f"{sink.tries} tries"
             return f"POST to {sink.name.removeprefix('webhook:')}, {tries}"
+
+
+def postgres(table: str) -> Postgres:
+    """A table in PostgreSQL, `"table"` or `"schema.table"`, made from the columns if missing.
+
+    A stream's rows are added; a table's rows are put in, changed and deleted by key.
+    """
+    for part in table.split(".", 1):
+        _check_table(part, table)
+    return Postgres(table)
+
+
+def sqlite(file: str | Path, table: str) -> Sqlite:
+    """A table in an SQLite file, as `postgres`. The file is made if it is missing."""
+    _check_table(table, table)
+    return Sqlite(Path(file).expanduser().absolute(), table)
+
+
+def _check_table(name: str, given: str) -> None:
+    if not re.fullmatch(r"[\w-]+", name) or len(name.encode()) > LONGEST_NAME:
+        raise ProgramError(
+            "a table's name has letters, digits, _ and -, and at most 63 bytes",
+            where=caller(),
+            got=repr(given),
+        )
+    if name.lower() in OWN_TABLES:
+        raise ProgramError(f"the table {name!r} is riverrun's own", where=caller())

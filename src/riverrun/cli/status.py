@@ -1,17 +1,19 @@
-"""`riverrun status`: whether the local Kafka broker runs."""
+"""`riverrun status`: whether the local Kafka broker and PostgreSQL run."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import click
 
 from riverrun.cli import options, say_json
-from riverrun.embedded import kafka
+from riverrun.embedded import kafka, postgres
 
 
 @click.command("status")
 @options.json_option
 def command(as_json: bool) -> None:
-    """Tell whether the local Kafka broker runs, and where.
+    """Tell whether the local Kafka broker and PostgreSQL run, and where.
 
     The exit code is 0 either way.
 
@@ -19,10 +21,20 @@ def command(as_json: bool) -> None:
     riverrun status
     riverrun status --json
     """
-    broker = kafka.status(options.settings())
+    settings = options.settings()
+    broker, server = kafka.status(settings), postgres.status(settings)
     if as_json:
-        say_json({"running": broker is not None, **(vars(broker) if broker else {})})
-    elif broker is None:
+        say_json({**_facts(broker), "postgres": _facts(server)})
+        return
+    if broker is None:
         click.echo("Kafka is not running (`riverrun up` starts it)")
     else:
         click.echo(f"Kafka runs on {broker.brokers} (pid {broker.pid})\nfolder {broker.folder}")
+    if server is None:
+        click.echo("PostgreSQL is not running (`riverrun up --postgres` starts it)")
+    else:
+        click.echo(f"PostgreSQL runs on {server.url} (pid {server.pid})\nfolder {server.folder}")
+
+
+def _facts(server: kafka.Broker | postgres.Server | None) -> dict[str, Any]:
+    return {"running": server is not None, **(vars(server) if server else {})}

@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from riverrun.delivery.destination import Destination, Rows
 from riverrun.delivery.kafka import KafkaAtLeastOnce
+from riverrun.delivery.sqlite import SqliteFile
 from riverrun.delivery.transactions import KafkaExactlyOnce
 from riverrun.program import OutputSpec
-from riverrun.sinks import Delta, Guarantee, Parquet, Screen, Sink, Topic, Webhook
+from riverrun.sinks import (
+    Delta,
+    Guarantee,
+    Parquet,
+    Postgres,
+    Screen,
+    Sink,
+    Sqlite,
+    Topic,
+    Webhook,
+)
 
 
 @dataclass(frozen=True)
@@ -20,6 +32,8 @@ class Places:
     kafka: tuple[tuple[str, str], ...]
     """Settings of librdkafka."""
     guarantee: Guarantee
+    postgres: str | None = None
+    """The address of PostgreSQL, for programs that write to it."""
 
 
 @cache
@@ -28,6 +42,10 @@ def destination_of(sink: Sink, places: Places) -> Destination | None:
     match sink:
         case Topic():
             return _kafka(places)
+        case Postgres():
+            return _postgres(places)
+        case Sqlite():
+            return _sqlite(sink.file)
         case Screen():
             return None
         case Parquet():
@@ -68,3 +86,16 @@ def destinations(
 def _kafka(places: Places) -> Destination:
     kind = KafkaExactlyOnce if places.guarantee == "exactly once" else KafkaAtLeastOnce
     return kind(dict(places.kafka))
+
+
+@cache
+def _postgres(places: Places) -> Destination:
+    from riverrun.delivery import postgres  # noqa: PLC0415 - programs without it do not wait for it
+
+    assert places.postgres is not None
+    return postgres.Postgres(places.postgres)
+
+
+@cache
+def _sqlite(file: Path) -> Destination:
+    return SqliteFile(file)

@@ -19,7 +19,7 @@ SECOND = "%Y-%m-%dT%H:%M:%S"
 def records(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> pa.Table:
     """`key`, `value` and `timestamp` (ms) as written to Kafka; a deleted row has a null value."""
     key, value = _key_text(output), _object(output.schema.names)
-    rows = _with_texts(rows)
+    rows = with_texts(rows)
     if not output.table:
         headers = ", __headers AS headers" if "__headers" in rows.column_names else ""
         time = "epoch_ms(__at) AS timestamp"
@@ -49,7 +49,7 @@ def lines(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> list[Line
         f"{'__revision' if output.table else 'NULL'} AS revision, {order} AS place "
         f"FROM (SELECT *, {window if output.table else 0} AS window_us FROM rows)"
     )
-    found = evaluator.run(query, rows=_with_texts(rows))
+    found = evaluator.run(query, rows=with_texts(rows))
     return [_line(output, row) for row in found.to_pylist()]
 
 
@@ -72,7 +72,7 @@ def ordered(found: list[Line]) -> list[Line]:
     return [{name: item for name, item in line.items() if name != "place"} for line in ranked]
 
 
-def _with_texts(rows: pa.Table) -> pa.Table:
+def with_texts(rows: pa.Table) -> pa.Table:
     """Timestamps, also in lists and structs, as ISO 8601 text. `__at` stays: it is not written."""
     for place, field in enumerate(rows.schema):
         if field.name != "__at" and _timed(field.type):

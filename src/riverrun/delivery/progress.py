@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from zlib import crc32
 
 import numpy as np
 import polars as pl
@@ -18,23 +20,31 @@ from riverrun.kernels.hashes import mixed
 class Progress:
     """The last batch of a task that took effect, and what it held."""
 
-    run: int
     batch: int
     rows: int
     checksum: int
+    run: int
 
 
 def progress_of(part: Part, tables: list[pa.Table]) -> Progress:
     """Of rows as they are written. Their order does not matter."""
     rows = sum(table.num_rows for table in tables)
     total = sum(_checksum(number, table) for number, table in enumerate(tables, start=1))
-    return Progress(part.run, part.batch, rows, total % 2**63)
+    return Progress(part.batch, rows, total % 2**63, part.run)
 
 
 def _checksum(number: int, table: pa.Table) -> int:
     frame = pl.DataFrame(pl.from_arrow(table))
     hashes = with_hash(frame, tuple(frame.columns))["__hash"].to_numpy()
     return int(mixed(hashes, number).sum(dtype=np.uint64))
+
+
+def checksum(texts: Iterable[bytes]) -> int:
+    """The same for the same bytes, in whatever pieces they come."""
+    found = 0
+    for text in texts:
+        found = crc32(text, found)
+    return found
 
 
 def done(part: Part, stored: Progress | None, now: Progress) -> bool:
@@ -65,11 +75,15 @@ def _told(progress: Progress) -> str:
     return f"{progress.rows} rows, checksum {progress.checksum:x}"
 
 
-def refuse_if_later(part: Part, latest: int) -> None:
-    """A task of a run that another one has followed may write no more."""
-    if latest > part.run:
-        raise AlreadyRunning(
-            f"a later run of the application {part.application!r} has taken over",
-            got=f"run {latest}; this is {part.run}",
-            hint="this one ends here, and nothing of its last batch is written twice",
-        )
+def refuse_if_fenced(part: Part, latest: int | None) -> None:
+    """Only the latest run of an application may write."""
+    if latest is not None and latest > part.run:
+        raise taken_over(part.application, part.run, latest)
+
+
+def taken_over(application: str, run: int, latest: int) -> AlreadyRunning:
+    return AlreadyRunning(
+        f"a later run of the application {application!r} has taken over",
+        got=f"this is run {run}, the later one is {latest}",
+        hint="stop one of them; if no other runs, this machine's clock is behind the last one's",
+    )

@@ -20,7 +20,7 @@ from riverrun.connectors import admin
 from riverrun.connectors.kafka import KafkaRecords
 from riverrun.delivery.destination import Part, Rows
 from riverrun.delivery.kafka import PRODUCER, Encoded, KafkaTopicsWritten, encoded, send
-from riverrun.delivery.progress import Progress, done, progress_of, refuse_if_later
+from riverrun.delivery.progress import Progress, done, progress_of, refuse_if_fenced
 from riverrun.errors import BrokerError, TopicError
 from riverrun.event_time import partition_name
 from riverrun.kernels.sql import Evaluator
@@ -141,7 +141,7 @@ class KafkaExactlyOnce(KafkaTopicsWritten):
             keys, values = lot.records["__key"].to_pylist(), lot.records["__value"].to_pylist()
             for key, value in zip(keys, values, strict=True):
                 stored = json.loads(value)
-                refuse_if_later(part, stored["run"])
+                refuse_if_fenced(part, stored["run"])
                 if key.decode() == _key(part):
                     found = Progress(**stored)
         return found

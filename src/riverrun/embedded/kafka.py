@@ -70,7 +70,7 @@ def up(settings: Settings, *, port: int | None = None) -> Broker:
     """Start the embedded broker, or find it running; returns once it answers."""
     broker = status(settings)
     if broker is None and port is not None and not ports.free(port):
-        raise _busy(port)
+        raise ports.busy(port)
     files = _files(settings)
     with exclusive(files.folder / "lock"):
         return _up(files, settings, port)
@@ -156,7 +156,7 @@ def _down(files: Files) -> bool:
 def _choose_ports(last: State | None, port: int | None) -> State:
     """The port that was asked for; else the last one, the usual one, or any, if they are free."""
     if port is not None and not ports.free(port):
-        raise _busy(port)
+        raise ports.busy(port)
     wanted = [last.port, PORT] if last else [PORT]
     chosen = port or next(filter(ports.free, wanted), None) or ports.any_free()
     return State(chosen, ports.any_free())
@@ -169,14 +169,6 @@ def _same_port(state: State, port: int | None) -> None:
             got=f"{state.port}, asked for {port}",
             hint="run `riverrun down` first",
         )
-
-
-def _busy(port: int) -> PortError:
-    return PortError(
-        f"port {port} is taken by another program",
-        where=f"{ports.LOOPBACK}:{port}",
-        hint="choose another with --port, or leave --port out to get a free one",
-    )
 
 
 def _no_start(fact: str, files: Files) -> ServerError:

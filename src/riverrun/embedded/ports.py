@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 
+from riverrun.errors import PortError
+
 LOOPBACK = "127.0.0.1"
 
 
@@ -33,3 +35,11 @@ def answers(port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def busy(port: int) -> PortError:
+    return PortError(
+        f"port {port} is taken by another program",
+        where=f"{LOOPBACK}:{port}",
+        hint="choose another with --port, or leave --port out to get a free one",
+    )

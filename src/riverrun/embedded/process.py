@@ -7,6 +7,7 @@ each server carries a path of its own folder (its mark) among its arguments.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -52,10 +53,15 @@ def search(mark: str) -> psutil.Process | None:
     return next((p for pid in psutil.pids() if (p := marked(pid, mark))), None)
 
 
-def stop(process: psutil.Process, *, patience: timedelta = timedelta(minutes=1)) -> bool:
+def stop(
+    process: psutil.Process,
+    *,
+    by: signal.Signals = signal.SIGTERM,
+    patience: timedelta = timedelta(minutes=1),
+) -> bool:
     """Ask a process to end; end it when it does not, and return False."""
     with suppress(psutil.NoSuchProcess):
-        process.terminate()
+        process.send_signal(by)
         try:
             process.wait(patience.total_seconds())
         except psutil.TimeoutExpired:

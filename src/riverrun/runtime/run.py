@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -18,10 +19,11 @@ from riverrun.config import Settings
 from riverrun.connectors import admin
 from riverrun.connectors.kafka import KafkaTopics
 from riverrun.delivery.destinations import Places, destinations
-from riverrun.embedded import java, kafka
-from riverrun.errors import TopicError
+from riverrun.embedded import java, kafka, postgres
+from riverrun.errors import ConfigError, TopicError
 from riverrun.program import Program
 from riverrun.runtime import checkpoint
+from riverrun.sinks import Postgres, Sqlite
 from riverrun.spark import session as spark_session
 from riverrun.spark.failures import translated
 from riverrun.spark.lower import start_query
@@ -80,6 +82,7 @@ class Running:
 def started(app: App, settings: Settings, options: Options, tell: Tell) -> Iterator[Running]:
     """The application, running; everything that was started is stopped on the way out."""
     program = app.program()
+    check_master(program, settings.master)
     folder = settings.checkpoint_root / program.name
     with checkpoint.held(folder, program.name):
         if options.fresh:
@@ -90,7 +93,8 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
             tell("starting Kafka")
         client = kafka.ensure(settings)
         check_sources(program, client)
-        places = Places(tuple(client.items()), program.delivery)
+        address = _postgres(program, settings, tell)
+        places = Places(tuple(client.items()), program.delivery, address)
         for destination, outputs in destinations(program.outputs, places).items():
             destination.prepare(outputs)
         run_folder = _run_folder(settings, program.name)
@@ -131,6 +135,26 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
         finally:
             tell("stopping Spark")
             spark.stop()
+
+
+def _postgres(program: Program, settings: Settings, tell: Tell) -> str | None:
+    if not any(isinstance(output.sink, Postgres) for output in program.outputs):
+        return None
+    if settings.postgres is None and not postgres.running(settings):
+        tell("starting PostgreSQL")
+    return postgres.ensure(settings)
+
+
+def check_master(program: Program, master: str) -> None:
+    """An SQLite file is on this machine only."""
+    files = [output.sink.file for output in program.outputs if isinstance(output.sink, Sqlite)]
+    if files and not re.match(r"local(\[|$)", master):
+        raise ConfigError(
+            "a program that writes to SQLite runs on one machine",
+            where=files[0],
+            got=f"the Spark master {master}",
+            hint="use --master local[*], or rr.postgres(…)",
+        )
 
 
 def _run_folder(settings: Settings, name: str) -> Path:

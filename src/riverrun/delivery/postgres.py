@@ -1,0 +1,310 @@
+"""Delivery to PostgreSQL, exactly once: a part and the note of it are one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+
+import psycopg
+import pyarrow as pa
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from pyarrow import csv
+
+from riverrun.connectors.postgres_types import column_type
+from riverrun.delivery import postgres_tables
+from riverrun.delivery.database import (
+    PROGRESS,
+    RUNS,
+    VERSION,
+    Changes,
+    folded,
+    refuse_own_columns,
+    refuse_types,
+    retried,
+)
+from riverrun.delivery.destination import Destination, Part, Rows
+from riverrun.delivery.postgres_tables import table_name
+from riverrun.delivery.progress import Progress, checksum, done, refuse_if_fenced, taken_over
+from riverrun.errors import DatabaseError
+from riverrun.kernels.sql import Evaluator
+from riverrun.program import OutputSpec
+from riverrun.schema import nested, quoted
+
+CLIENT = {
+    "connect_timeout": "10",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+    "application_name": "riverrun",
+    "client_encoding": "UTF8",
+}
+"""A server that is gone without a word is noticed within half a minute."""
+
+LOST = (psycopg.OperationalError, psycopg.InterfaceError)
+PIECE = 1 << 20
+SESSION = (
+    "SELECT set_config('TimeZone', 'UTC', true),"
+    " set_config('idle_in_transaction_session_timeout', '60s', true),"
+    " set_config('lock_timeout', '90s', true)"
+)
+"""For one transaction, so that poolers may stand between. A run that hangs lets go in the end."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """An output's changes as CSV, made once, however often they are sent."""
+
+    changes: Changes
+    fresh: bytes
+    changed: bytes = b""
+    gone: bytes = b""
+
+    @property
+    def texts(self) -> tuple[bytes, ...]:
+        return self.fresh, self.changed, self.gone
+
+
+class Postgres(Destination):
+    def __init__(self, url: str) -> None:
+        self.url, self.where = url, _address(url)
+        self.connection: psycopg.Connection | None = None
+        self.known: set[str] = set()
+        """Outputs whose rows were there before they were first told of, as after `--fresh`."""
+
+    def prepare(self, outputs: Sequence[OutputSpec]) -> None:
+        refuse_own_columns(outputs)
+        refuse_types(outputs, column_type)
+        with self._explained(), self._connect() as connection, connection.transaction():
+            # two programs that start together must not make the same table
+            connection.execute("SELECT pg_advisory_xact_lock(hashtext('riverrun'))")
+            postgres_tables.prepare(connection, outputs, self.where)
+            connection.execute(PROGRESS)
+            connection.execute(RUNS)
+
+    def take_over(self, application: str, run: int) -> None:
+        """Waits for a part that an earlier run is just writing."""
+        with self._explained(), self._connect() as connection, connection.transaction():
+            connection.execute(SESSION)
+            connection.execute(
+                "INSERT INTO riverrun_runs AS own VALUES (%s, %s) ON CONFLICT (application)"
+                " DO UPDATE SET run = excluded.run WHERE own.run < excluded.run",
+                (application, run),
+            )
+            latest = _latest_run(connection, application)
+        if latest is not None and latest > run:
+            raise taken_over(application, run, latest)
+
+    def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> None:
+        changes = [folded(output, rows, evaluator, cell) for output, rows in found]
+        loads = [_load(each, part.tick) for each in changes]
+        now = Progress(
+            part.batch,
+            sum(each.rows for each in changes),
+            checksum(text for load in loads for text in load.texts),
+            part.run,
+        )
+        with self._explained():
+            retried(lambda: self._attempt(part, loads, now), lost=LOST, where=self.where)
+
+    def _attempt(self, part: Part, loads: Sequence[Load], now: Progress) -> None:
+        if self.connection is None:
+            self.connection = self._connect()
+        try:
+            with self.connection.transaction():
+                self.connection.execute(SESSION)
+                refuse_if_fenced(part, _latest_run(self.connection, part.application))
+                if _note(self.connection, part, now):
+                    for load in loads:
+                        self._write(self.connection, load, part.tick)
+        except BaseException:
+            self.close()
+            raise
+
+    def _write(self, connection: psycopg.Connection, load: Load, tick: int) -> None:
+        output = load.changes.output
+        if not output.table:
+            _copy(connection, table_name(output), _names(output.schema.names), load.fresh)
+            return
+        if load.fresh and not self._add(connection, load):
+            _merge(connection, output, load.fresh)
+        if load.changed:
+            _merge(connection, output, load.changed)
+        if load.changes.gone:
+            _delete(connection, load, load.changes.gone, tick)
+
+    def _add(self, connection: psycopg.Connection, load: Load) -> bool:
+        """Puts rows there that should be new, which takes half the time; False if one is not."""
+        output = load.changes.output
+        if output.name in self.known:
+            return False
+        try:
+            with connection.transaction():
+                columns = _names((*output.schema.names, VERSION))
+                _copy(connection, table_name(output), columns, load.fresh)
+        except psycopg.errors.UniqueViolation:
+            self.known.add(output.name)
+            return False
+        return True
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+    def _connect(self) -> psycopg.Connection:
+        given = conninfo_to_dict(self.url)
+        own = {name: value for name, value in CLIENT.items() if name not in given}
+        full = make_conninfo(self.url, **own)
+        # poolers know nothing of prepared statements
+        return psycopg.connect(full, autocommit=True, prepare_threshold=None)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            unreached = isinstance(error, LOST) and error.sqlstate is None
+            raise DatabaseError(
+                "PostgreSQL cannot be reached" if unreached else "PostgreSQL refuses",
+                where=self.where,
+                got=_one_line(error),
+                hint="see `postgres` in riverrun.toml, or RIVERRUN_POSTGRES" if unreached else None,
+            ) from error
+
+
+def cell(type: str, expression: str) -> str:
+    """How a value stands in CSV. Times are ISO 8601 text already."""
+    if nested(type):
+        return f"to_json({expression})::VARCHAR"
+    if type == "BLOB":
+        return f"'\\x' || hex({expression})"
+    if type == "TIME":
+        return f"{expression}::TIME"
+    return f"{expression}::VARCHAR" if type.startswith(("ENUM", '"NULL"')) else expression
+
+
+def _load(changes: Changes, tick: int) -> Load:
+    if not changes.output.table:
+        return Load(changes, _csv(changes.put))
+    version = pa.repeat(pa.scalar(tick, pa.int64()), changes.put.num_rows)
+    put = changes.put.append_column(VERSION, version)
+    fresh, changed = put.slice(0, changes.fresh), put.slice(changes.fresh)
+    return Load(changes, _csv(fresh), _csv(changed), _csv(changes.gone) if changes.gone else b"")
+
+
+def _csv(rows: pa.Table) -> bytes:
+    """Texts stand in quotes, so that an empty one is not null."""
+    out = BytesIO()
+    csv.write_csv(rows, out, csv.WriteOptions(include_header=False, batch_size=16_384))
+    return out.getvalue()
+
+
+def _latest_run(connection: psycopg.Connection, application: str) -> int | None:
+    """Held until the transaction ends: a later run waits for it."""
+    row = connection.execute(
+        "SELECT run FROM riverrun_runs WHERE application = %s FOR SHARE", (application,)
+    ).fetchone()
+    return row[0] if row else None
+
+
+def _note(connection: psycopg.Connection, part: Part, now: Progress) -> bool:
+    """Notes the part as delivered; False if it was before. Another attempt at it is waited for."""
+    noted = connection.execute(
+        "INSERT INTO riverrun_progress AS own"
+        " (application, checkpoint, task, run, batch, rows, checksum)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (checkpoint, task) DO UPDATE SET"
+        " application = excluded.application, run = excluded.run, batch = excluded.batch,"
+        " rows = excluded.rows, checksum = excluded.checksum WHERE own.batch < excluded.batch",
+        (part.application, part.checkpoint, part.task, now.run, now.batch, now.rows, now.checksum),
+    )
+    if noted.rowcount:
+        return True
+    row = connection.execute(
+        "SELECT batch, rows, checksum, run FROM riverrun_progress"
+        " WHERE checkpoint = %s AND task = %s",
+        (part.checkpoint, part.task),
+    ).fetchone()
+    return not done(part, Progress(*row) if row else None, now)
+
+
+def _merge(connection: psycopg.Connection, output: OutputSpec, text: bytes) -> None:
+    """Changes rows that are there, then adds the others: quicker than ON CONFLICT for all."""
+    target, names = table_name(output), (*output.schema.names, VERSION)
+    columns, key = _names(names), [quoted(name) for name in output.key]
+    same = " AND ".join(f"own.{name} = new.{name}" for name in key)
+    changed = [quoted(name) for name in names if name not in output.key]
+    with _staged(connection, output, columns) as staged:
+        count = _copy(connection, staged, columns, text)
+        found = connection.execute(
+            f"UPDATE {target} AS own SET {', '.join(f'{name} = new.{name}' for name in changed)}"
+            f" FROM {staged} AS new WHERE {same} AND own.{VERSION} <= new.{VERSION}"
+        ).rowcount
+        if found < count:
+            connection.execute(
+                f"INSERT INTO {target} AS own ({columns}) SELECT {columns} FROM {staged} AS new"
+                f" WHERE NOT EXISTS (SELECT FROM {target} AS own WHERE {same})"
+                f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET"
+                f" {', '.join(f'{name} = excluded.{name}' for name in changed)}"
+                f" WHERE own.{VERSION} <= excluded.{VERSION}"
+            )
+
+
+def _delete(connection: psycopg.Connection, load: Load, gone: pa.Table, tick: int) -> None:
+    output, key = load.changes.output, [quoted(name) for name in gone.column_names]
+    same = [" AND ".join(f"own.{name} = gone.{name}" for name in key)]
+    if any(column.null_count for column in gone.columns):
+        # an index helps with `=` only: rows without a null go by it, the few others do not
+        null = " OR ".join(f"gone.{name} IS NULL" for name in key)
+        both = " AND ".join(f"own.{name} IS NOT DISTINCT FROM gone.{name}" for name in key)
+        same.append(f"({null}) AND {both}")
+    with _staged(connection, output, ", ".join(key)) as staged:
+        _copy(connection, staged, ", ".join(key), load.gone)
+        for condition in same:
+            connection.execute(
+                f"DELETE FROM {table_name(output)} AS own USING {staged} AS gone"
+                f" WHERE {condition} AND own.{VERSION} <= {tick}"
+            )
+
+
+@contextmanager
+def _staged(connection: psycopg.Connection, output: OutputSpec, columns: str) -> Iterator[str]:
+    """A table with some columns of the output's, for a moment."""
+    connection.execute(
+        f"CREATE TEMPORARY TABLE riverrun_staged ON COMMIT DROP AS"
+        f" SELECT {columns} FROM {table_name(output)} WITH NO DATA"
+    )
+    yield "pg_temp.riverrun_staged"
+    connection.execute("DROP TABLE pg_temp.riverrun_staged")
+
+
+def _copy(connection: psycopg.Connection, table: str, columns: str, text: bytes) -> int:
+    cursor = connection.cursor()
+    with cursor.copy(f"COPY {table} ({columns}) FROM STDIN (FORMAT csv)") as copy:
+        for start in range(0, len(text), PIECE):
+            copy.write(text[start : start + PIECE])
+    return cursor.rowcount
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(map(quoted, names))
+
+
+def _address(url: str) -> str:
+    """Without the password."""
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.Error as error:
+        raise DatabaseError(
+            "the address of PostgreSQL cannot be read",
+            got=_one_line(error),
+            hint='write it as "postgresql://user:password@host:5432/database"',
+        ) from error
+    host, port = given.get("host", "localhost"), given.get("port", 5432)
+    return f"{host}:{port}/{given.get('dbname', given.get('user', ''))}"
+
+
+def _one_line(error: psycopg.Error) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,247 @@
+"""Delivery to an SQLite file, exactly once: a part and the note of it are one transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from riverrun.connectors.sqlite_types import column_type, fits
+from riverrun.delivery.database import (
+    PATIENCE,
+    PROGRESS,
+    RUNS,
+    VERSION,
+    Changes,
+    Clash,
+    folded,
+    refuse_clashes,
+    refuse_own_columns,
+    refuse_types,
+)
+from riverrun.delivery.destination import Destination, Part, Rows
+from riverrun.delivery.progress import Progress, checksum, done, refuse_if_fenced, taken_over
+from riverrun.errors import DatabaseError
+from riverrun.kernels.sql import Evaluator
+from riverrun.program import OutputSpec
+from riverrun.schema import nested, quoted
+from riverrun.sinks import Sqlite
+
+Row = tuple[Any, ...]
+
+
+class SqliteFile(Destination):
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def prepare(self, outputs: Sequence[OutputSpec]) -> None:
+        refuse_own_columns(outputs)
+        refuse_types(outputs, column_type)
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        with self._transaction() as connection:
+            clashes = [(_table(output), list(_clashes(connection, output))) for output in outputs]
+            refuse_clashes(clashes, self.file)
+            for output in outputs:
+                if not _columns(connection, output):
+                    connection.execute(creation(output))
+            connection.execute(PROGRESS)
+            connection.execute(RUNS)
+
+    def take_over(self, application: str, run: int) -> None:
+        with self._transaction() as connection:
+            connection.execute(
+                "INSERT INTO riverrun_runs VALUES (?, ?) ON CONFLICT (application)"
+                " DO UPDATE SET run = max(run, excluded.run)",
+                (application, run),
+            )
+            latest = _latest_run(connection, application)
+        if latest is not None and latest > run:
+            raise taken_over(application, run, latest)
+
+    def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> None:
+        loads = [folded(output, rows, evaluator, cell) for output, rows in found]
+        lines = (
+            repr(row).encode()
+            for changes in loads
+            for rows in (changes.put, changes.gone)
+            if rows is not None
+            for row in _rows(rows)
+        )
+        now = Progress(part.batch, sum(each.rows for each in loads), checksum(lines), part.run)
+        with self._transaction() as connection:
+            refuse_if_fenced(part, _latest_run(connection, part.application))
+            if not done(part, _progress(connection, part), now):
+                connection.execute(
+                    "REPLACE INTO riverrun_progress"
+                    " (application, checkpoint, task, run, batch, rows, checksum)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        part.application,
+                        part.checkpoint,
+                        part.task,
+                        now.run,
+                        now.batch,
+                        now.rows,
+                        now.checksum,
+                    ),
+                )
+                for changes in loads:
+                    _write(connection, changes, part.tick)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Writers wait for each other, so that nothing is read that changes before it is used."""
+        try:
+            with closing(sqlite3.connect(self.file, timeout=PATIENCE, isolation_level=None)) as own:
+                own.execute("PRAGMA journal_mode=WAL")
+                own.execute("BEGIN IMMEDIATE")
+                try:
+                    yield own
+                except BaseException:
+                    if own.in_transaction:
+                        own.execute("ROLLBACK")
+                    raise
+                own.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise DatabaseError("SQLite refuses", where=self.file, got=error) from error
+
+
+def cell(type: str, expression: str) -> str:
+    """How a value is given to SQLite. Times are ISO 8601 text already."""
+    if nested(type):
+        return f"to_json({expression})::VARCHAR"
+    if type == "BOOLEAN":
+        return f"{expression}::INTEGER"
+    if type == "BLOB" or type.startswith("TIMESTAMP"):
+        return expression
+    return expression if column_type(type) in ("INTEGER", "REAL") else f"{expression}::VARCHAR"
+
+
+def creation(output: OutputSpec) -> str:
+    columns = [f"{quoted(name)} {type}" for name, type in _wanted(output)]
+    if output.table:
+        columns.append(f"UNIQUE ({_names(output.key)})")
+    return f"CREATE TABLE {_table(output)} ({', '.join(columns)})"
+
+
+def _wanted(output: OutputSpec) -> list[tuple[str, str]]:
+    found = [(column.name, column_type(column.type) or "") for column in output.schema.columns]
+    return [*found, (VERSION, "INTEGER NOT NULL")] if output.table else found
+
+
+def _write(connection: sqlite3.Connection, changes: Changes, tick: int) -> None:
+    output, table = changes.output, _table(changes.output)
+    names = changes.put.column_names
+    values = ", ".join("?" for _ in names)
+    rows = _rows(changes.put)
+    if not output.table:
+        insert = f"INSERT INTO {table} ({_names(names)}) VALUES ({values})"
+        connection.executemany(insert, rows)
+        return
+    # `IS` finds nulls, and uses the index; ON CONFLICT takes each null for another one
+    same = " AND ".join(f"{quoted(name)} IS ?" for name in output.key)
+    key = [names.index(name) for name in output.key]
+    changed = [place for place, name in enumerate(names) if name not in output.key]
+    new = "".join(f"{quoted(names[place])} = ?, " for place in changed)
+    connection.executemany(
+        f"UPDATE {table} SET {new}{VERSION} = ? WHERE {same} AND {VERSION} <= ?",
+        ((*_picked(row, changed), tick, *_picked(row, key), tick) for row in rows),
+    )
+    connection.executemany(
+        f"INSERT INTO {table} ({_names(names)}, {VERSION}) SELECT {values}, ?"
+        f" WHERE NOT EXISTS (SELECT 1 FROM {table} WHERE {same})",
+        ((*row, tick, *_picked(row, key)) for row in rows),
+    )
+    if changes.gone is not None:
+        same = " AND ".join(f"{quoted(name)} IS ?" for name in changes.gone.column_names)
+        delete = f"DELETE FROM {table} WHERE {same} AND {VERSION} <= ?"
+        connection.executemany(delete, ((*row, tick) for row in _rows(changes.gone)))
+
+
+def _rows(rows: pa.Table) -> list[Row]:
+    return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+
+
+def _picked(row: Row, places: Sequence[int]) -> Row:
+    return tuple(row[place] for place in places)
+
+
+def _latest_run(connection: sqlite3.Connection, application: str) -> int | None:
+    query = "SELECT run FROM riverrun_runs WHERE application = ?"
+    row = connection.execute(query, (application,)).fetchone()
+    return row[0] if row else None
+
+
+def _progress(connection: sqlite3.Connection, part: Part) -> Progress | None:
+    row = connection.execute(
+        "SELECT batch, rows, checksum, run FROM riverrun_progress"
+        " WHERE checkpoint = ? AND task = ?",
+        (part.checkpoint, part.task),
+    ).fetchone()
+    return Progress(*row) if row else None
+
+
+def _note(connection: sqlite3.Connection, part: Part, now: Progress) -> None:
+    place = (part.application, part.checkpoint, part.task)
+    connection.execute(
+        "REPLACE INTO riverrun_progress (application, checkpoint, task, run, batch, rows, checksum)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (*place, now.run, now.batch, now.rows, now.checksum),
+    )
+
+
+def _clashes(connection: sqlite3.Connection, output: OutputSpec) -> Iterator[Clash]:
+    there = {name.lower(): facts for name, *facts in _columns(connection, output)}
+    if not there:
+        return
+    alter = f"ALTER TABLE {_table(output)}"
+    for name, wanted in _wanted(output):
+        facts = there.pop(name.lower(), None)
+        type = wanted.split()[0]
+        if facts is None:
+            default = " DEFAULT 0" if name == VERSION else ""
+            mend = f"{alter} ADD COLUMN {quoted(name)} {wanted}{default};"
+            yield Clash(f"no column {name!r}", mend)
+        elif facts[3]:
+            yield Clash(f"the column {name!r} is computed by the database")
+        elif not fits(type, facts[0]):
+            yield Clash(f"the column {name!r} is {facts[0]}, not {type}")
+    for name, (_, required, default, computed) in there.items():
+        if required and default is None and not computed:
+            yield Clash(f"the column {name!r} must not be null, and has no default")
+    if output.table and {name.lower() for name in output.key} not in _keys(connection, output):
+        unique = f"CREATE UNIQUE INDEX {quoted(f'{_bare(output)}_key')} ON {_table(output)}"
+        mend = f"{unique} ({_names(output.key)});"
+        yield Clash(f"the key ({', '.join(output.key)}) is not unique", mend)
+
+
+def _columns(connection: sqlite3.Connection, output: OutputSpec) -> list[Row]:
+    """Name, declared type, whether null is refused, default, whether it is computed."""
+    query = 'SELECT name, type, "notnull", dflt_value, hidden > 1 FROM pragma_table_xinfo(?)'
+    return connection.execute(query, (_bare(output),)).fetchall()
+
+
+def _keys(connection: sqlite3.Connection, output: OutputSpec) -> list[set[str]]:
+    query = 'SELECT name FROM pragma_index_list(?) WHERE "unique" AND NOT partial'
+    indexes = [row[0] for row in connection.execute(query, (_bare(output),))]
+    columns = "SELECT lower(name) FROM pragma_index_info(?)"
+    keys = [{row[0] for row in connection.execute(columns, (index,))} for index in indexes]
+    own = "SELECT lower(name) FROM pragma_table_info(?) WHERE pk"
+    return [*keys, {row[0] for row in connection.execute(own, (_bare(output),))}]
+
+
+def _bare(output: OutputSpec) -> str:
+    assert isinstance(output.sink, Sqlite)
+    return output.sink.table
+
+
+def _table(output: OutputSpec) -> str:
+    return quoted(_bare(output))
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(map(quoted, names))

@@ -1,4 +1,7 @@
-"""Where results go, as data. What delivers to each kind is in `riverrun.delivery`."""
+"""Where results go, as data. What delivers to each kind is in `riverrun.delivery`.
+
+A sink's `name` tells outputs apart, its `text` is for people.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +33,18 @@ class Topic:
     headers: str | None = None
     """The column that holds the headers of records."""
 
+    @property
+    def text(self) -> str:
+        count = f" ({self.partitions} partitions)" if self.partitions else ""
+        return f"topic {self.name}{count}"
+
 
 @dataclass(frozen=True)
 class Screen:
     """The terminal."""
 
     name: str = "screen"
+    text = "screen"
 
 
 @dataclass(frozen=True)
@@ -49,6 +58,10 @@ class Postgres:
     def name(self) -> str:
         return f"postgres:{self.table}"
 
+    @property
+    def text(self) -> str:
+        return f"PostgreSQL table {self.table}"
+
 
 @dataclass(frozen=True)
 class Sqlite:
@@ -61,6 +74,10 @@ class Sqlite:
     def name(self) -> str:
         return f"sqlite:{self.file.name}:{self.table}"
 
+    @property
+    def text(self) -> str:
+        return f"SQLite table {self.table} of {self.file}"
+
 
 @dataclass(frozen=True)
 class Parquet:
@@ -70,6 +87,11 @@ class Parquet:
     folder: str
     partition_by: tuple[str, ...] = ()
 
+    @property
+    def text(self) -> str:
+        by = f", a folder for each {', '.join(self.partition_by)}" if self.partition_by else ""
+        return f"Parquet files in {self.folder}{by}"
+
 
 @dataclass(frozen=True)
 class Delta:
@@ -77,6 +99,10 @@ class Delta:
 
     name: str
     folder: str
+
+    @property
+    def text(self) -> str:
+        return f"Delta table in {self.folder}"
 
 
 @dataclass(frozen=True)
@@ -89,6 +115,12 @@ class Webhook:
     tries: int
     timeout: int
     """Of one try, in microseconds."""
+
+    @property
+    def text(self) -> str:
+        """Of the address only what the name shows: the rest may be secret."""
+        tries = "1 try" if self.tries == 1 else f"{self.tries} tries"
+        return f"POST to {self.name.removeprefix('webhook:')}, {tries}"
 
 
 Sink = Topic | Screen | Postgres | Sqlite | Parquet | Delta | Webhook
@@ -186,28 +218,6 @@ def check_columns(sink: Sink, columns: Schema, *, table: bool, where: object) ->
             )
     if set(sink.partition_by) >= set(columns.names):
         raise ProgramError("no column is left for the files", where=where, got=sink.partition_by)
-
-
-def sink_text(sink: Sink) -> str:
-    """A sink as people read it. Of an address only what its name shows: the rest may be secret."""
-    match sink:
-        case Topic():
-            count = f" ({sink.partitions} partitions)" if sink.partitions else ""
-            return f"topic {sink.name}{count}"
-        case Screen():
-            return "screen"
-        case Postgres():
-            return f"PostgreSQL table {sink.table}"
-        case Sqlite():
-            return f"SQLite table {sink.table} of {sink.file}"
-        case Parquet():
-            by = f", a folder for each {', '.join(sink.partition_by)}" if sink.partition_by else ""
-            return f"Parquet files in {sink.folder}{by}"
-        case Delta():
-            return f"Delta table in {sink.folder}"
-        case Webhook():
-            tries = "1 try" if sink.tries == 1 else f"{sink.tries} tries"
-            return f"POST to {sink.name.removeprefix('webhook:')}, {tries}"
 
 
 def postgres(table: str) -> Postgres:

@@ -24,7 +24,7 @@ WINDOWS = {
 
 def program(plan: dict[str, Any]) -> rr.App:
     """Views and time per user and window; for the kind "both", hopping and session windows."""
-    app = rr.App(f"bench-{plan['output']}")
+    app = rr.App(f"bench-{plan['output']}", delivery=plan["delivery"])
     views = app.stream(
         plan["input"],
         schema="user string, page string, ms double, at timestamp_ms",
@@ -34,6 +34,8 @@ def program(plan: dict[str, Any]) -> rr.App:
     if plan["kind"] == "both":
         _counted(views, "hopping", plan["emit"]).to(plan["output"])
         _counted(views, "session", plan["emit"]).to(f"{plan['output']}-sessions")
+    elif plan["kind"] == "passed":
+        views.key_by("user").to(plan["output"])
     elif plan["kind"] == "sliding":
         _slid(views).to(plan["output"])
     else:

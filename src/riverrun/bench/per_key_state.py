@@ -72,7 +72,7 @@ class LastMinute(StatefulProcessor):
 
 def main() -> None:
     plan = json.loads(sys.argv[1])
-    rows = raw_spark.views(raw_spark.session(plan), plan)
+    rows = raw_spark.views(raw_spark.session(plan), plan).drop("page")
     timed = rows.withColumn("time", f.timestamp_millis("at")).withWatermark("time", "1 second")
     made = timed.groupBy("user").transformWithState(LastMinute(), RESULT, "Append", "EventTime")
     made = made.withColumn("at", f.timestamp_millis("at"))

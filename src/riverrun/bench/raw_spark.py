@@ -45,7 +45,7 @@ def session(plan: dict[str, Any]) -> SparkSession:
 
 
 def views(spark: SparkSession, plan: dict[str, Any]) -> DataFrame:
-    """User, milliseconds and time (in milliseconds) of each view."""
+    """User, page, milliseconds and time (in milliseconds) of each view."""
     source = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", plan["brokers"])
@@ -57,7 +57,14 @@ def views(spark: SparkSession, plan: dict[str, Any]) -> DataFrame:
     parsed = f.from_json(
         f.col("value").cast("string"), "user string, page string, ms double, at long"
     )
-    return source.select(parsed.alias("v")).select("v.user", "v.ms", "v.at")
+    return source.select(parsed.alias("v")).select("v.user", "v.page", "v.ms", "v.at")
+
+
+def passed(rows: DataFrame) -> DataFrame:
+    """Each view as a record, with the same columns."""
+    at = f.timestamp_millis("at").alias("at")
+    value = f.to_json(f.struct("user", "page", "ms", at))
+    return rows.select(f.col("user").alias("key"), value.alias("value"))
 
 
 def counted(rows: DataFrame, kind: str) -> DataFrame:
@@ -96,7 +103,7 @@ def run(records: DataFrame, plan: dict[str, Any]) -> None:
 def main() -> None:
     plan = json.loads(sys.argv[1])
     rows = views(session(plan), plan)
-    run(counted(rows, plan["kind"]), plan)
+    run(passed(rows) if plan["kind"] == "passed" else counted(rows, plan["kind"]), plan)
 
 
 if __name__ == "__main__":

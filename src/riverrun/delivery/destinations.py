@@ -48,8 +48,15 @@ def destination_of(sink: Sink, places: Places) -> Destination | None:
             return _sqlite(sink.file)
         case Screen():
             return None
+        case _:
+            return _rare(sink, places)
+
+
+def _rare(sink: Parquet | Delta | Webhook, places: Places) -> Destination:
+    """Only programs that use them wait for their libraries."""
+    match sink:
         case Parquet():
-            from riverrun.delivery.files import ParquetFolder  # noqa: PLC0415 - only who uses it pays
+            from riverrun.delivery.files import ParquetFolder  # noqa: PLC0415
 
             return ParquetFolder(sink)
         case Delta():

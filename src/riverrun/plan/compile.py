@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from riverrun.errors import ProgramError
 from riverrun.event_time import Pace
 from riverrun.kernels.steps import PLACE
+from riverrun.plan.checks import check
 from riverrun.plan.inputs import column_list, into_aggregate, whole_rows
 from riverrun.plan.nodes import (
     Aggregate,
@@ -47,7 +48,7 @@ from riverrun.program import (
     Step,
 )
 from riverrun.schema import METADATA, parse, quoted
-from riverrun.sinks import Delta, Parquet, Topic
+from riverrun.sinks import Topic
 
 FACT_TYPES = ("TIMESTAMP", "BIGINT", "BIGINT")
 HEADERS = dict(METADATA)["_headers"]
@@ -64,11 +65,7 @@ def compile_program(name: str, pages: int, outputs: tuple[Output, ...]) -> Progr
     steps = [node for node in nodes if isinstance(node, StepNode)]
     sparks = [node for node in nodes if isinstance(node, SparkStep)]
     every_output = with_late_outputs(name, outputs)
-    _refuse_same_steps(steps)
-    _refuse_same_steps(sparks)
-    _refuse_same_outputs(every_output)
-    _refuse_tables_among_streams(nodes)
-    _refuse_lists_as_keys(steps)
+    check(name, nodes, every_output)
     branches = [
         *(branch for step in steps for branch in _into_step(step)),
         *(branch for step in sparks for branch in _into_spark(step)),
@@ -116,76 +113,6 @@ def _sources(nodes: list[Node]) -> list[tuple[int, Source]]:
                 hint="declare it once and use the stream twice",
             )
     return list(enumerate(sources[topic] for topic in sorted(sources)))
-
-
-def _refuse_same_steps(steps: Sequence[StepNode | SparkStep]) -> None:
-    names: dict[str, object] = {}
-    for step in steps:
-        if step.name in names:
-            raise ProgramError(
-                f"two steps are called {step.name!r}",
-                where=step.at,
-                got=f"the other is at {names[step.name]}",
-                hint='give one a name: .group_by(…, name="…")'
-                if isinstance(step, StepNode)
-                else "a .spark(…) step has the name of its function: give each its own",
-            )
-        names[step.name] = step.at
-
-
-def _refuse_same_outputs(outputs: tuple[Output, ...]) -> None:
-    read = {node.topic for node in nodes_of(outputs) if isinstance(node, Source)}
-    for output in outputs:
-        if isinstance(output.sink, Topic) and output.sink.name in read:
-            raise ProgramError(
-                f"the program writes to {output.sink.name!r}, which it reads",
-                where=output.at,
-                hint="write to another topic: it would feed itself for ever",
-            )
-    written: dict[str, object] = {"dead": "riverrun itself"}
-    for output in outputs:
-        if output.name in written:
-            raise ProgramError(
-                f"two outputs are called {output.name!r}",
-                where=output.at,
-                got=f"the other is at {written[output.name]}",
-                hint="write to another name, or union the streams first",
-            )
-        written[output.name] = output.at
-    _refuse_shared_folders(outputs)
-
-
-def _refuse_shared_folders(outputs: tuple[Output, ...]) -> None:
-    owners: dict[str, Output] = {}
-    for output in outputs:
-        if not isinstance(output.sink, Parquet | Delta):
-            continue
-        other = owners.setdefault(output.sink.folder, output)
-        if other is not output:
-            raise ProgramError(
-                "two outputs are written to one folder",
-                where=output.at,
-                got=f"{output.sink.folder}, the other is at {other.at}",
-                hint="give each a folder of its own",
-            )
-
-
-def _refuse_tables_among_streams(nodes: list[Node]) -> None:
-    for node in nodes:
-        if isinstance(node, Union) and any(changes(each) for each in node.inputs):
-            raise ProgramError("a union is of streams, not of tables", where=node.at)
-
-
-def _refuse_lists_as_keys(steps: list[StepNode]) -> None:
-    for step in steps:
-        for key in step.keys:
-            found = step.input.schema.type_of(key)
-            if re.search(r"\]$|^MAP", found):
-                raise ProgramError(
-                    f"rows cannot be grouped by {key!r}, which is {found}",
-                    where=step.at,
-                    hint="group by a single value, e.g. one computed with with_columns()",
-                )
 
 
 def with_late_outputs(app: str, outputs: tuple[Output, ...]) -> tuple[Output, ...]:

@@ -34,7 +34,6 @@ from riverrun.plan.nodes import (
 )
 from riverrun.program import Aggregation
 from riverrun.schema import Schema, quoted
-from riverrun.sinks import sink_text
 from riverrun.windowing import MONDAY, Window
 
 MAX_AHEAD = UNITS["day"]
@@ -141,7 +140,7 @@ def _output_block(topology: Topology, number: int, folder: Path) -> list[str]:
         *_paths_text(output.input, folder),
         _field("columns", _columns(output.input.schema)),
         _field("key", ", ".join(key_of(output.input)) or "none"),
-        _field("to", sink_text(output.sink)),
+        _field("to", output.sink.text),
     ]
 
 
@@ -157,7 +156,7 @@ def _dead_block(topology: Topology) -> list[str]:
         ),
         _field("columns", _columns(DEAD_SCHEMA)),
         _field("key", ", ".join(dead.key)),
-        _field("to", sink_text(dead.sink)),
+        _field("to", dead.sink.text),
     ]
 
 
@@ -361,7 +360,7 @@ def _output_dict(output: Output, by_default: bool) -> dict[str, Any]:
         "from": _paths_dict(output.input),
         "columns": _schema_dict(output.input.schema),
         "key": list(key_of(output.input)),
-        "to": sink_text(output.sink),
+        "to": output.sink.text,
         "at": str(output.at),
     }
 
@@ -370,7 +369,7 @@ def _dead_dict(app: str) -> dict[str, Any]:
     dead = dead_output(app)
     described = {"name": dead.name, "kind": "stream", "default": True, "from": []}
     key, columns = list(dead.key), _schema_dict(DEAD_SCHEMA)
-    return described | {"columns": columns, "key": key, "to": sink_text(dead.sink), "at": None}
+    return described | {"columns": columns, "key": key, "to": dead.sink.text, "at": None}
 
 
 def _schema_dict(schema: Schema) -> list[dict[str, str]]:

@@ -74,6 +74,7 @@ def serve(listener: socket.socket) -> None:
     while True:
         for key, _ in waiting.select():
             if key.fileobj == 0:
+                _end_all(waiting)
                 return
             if key.fileobj is listener:
                 _fork(listener, waiting)
@@ -154,6 +155,13 @@ def _end(child: tuple[int, int, socket.socket], waiting: selectors.BaseSelector)
     with contextlib.suppress(OSError):  # the client may have gone
         connection.sendall(bytes([os.waitstatus_to_exitcode(status) & 0xFF]))
     connection.close()
+
+
+def _end_all(waiting: selectors.BaseSelector) -> None:
+    """The run is gone: nobody may go on in its name."""
+    for pid in {key.data[0] for key in waiting.get_map().values() if key.data}:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
 
 
 def settle() -> None:

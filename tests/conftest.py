@@ -84,17 +84,16 @@ def postgres_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sett
 
 
 @pytest.fixture(name="postgres")
-def own_database(postgres_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of an empty database, which commands use in this test."""
-    server = postgres.ensure(postgres_settings)
-    name = f"test_{time.time_ns()}"
+def own_schema(postgres_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of an empty schema, which commands use in this test."""
+    server, name = postgres.ensure(postgres_settings), f"test_{time.time_ns()}"
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    url = f"{server.rpartition('/')[0]}/{name}"
+        connection.execute(f"CREATE SCHEMA {name}")
+    url = f"{server}?options=-csearch_path%3D{name}"
     monkeypatch.setenv("RIVERRUN_POSTGRES", url)
     yield url
-    with psycopg.connect(postgres.ensure(postgres_settings), autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"DROP SCHEMA {name} CASCADE")
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ class Database:
     destination: Destination
     place: str | Path
     others: list[Database] = field(default_factory=list)
+    evaluator: Evaluator = field(default_factory=Evaluator)
 
     def sink(self, table: str) -> Sink:
         return sqlite(self.place, table) if isinstance(self.place, Path) else postgres(table)
@@ -69,7 +70,7 @@ class Database:
 
     def deliver(self, output: OutputSpec, changes: Iterable[Change], **part: Any) -> None:
         rows = [(output, changed(changes))] if output.table else [(output, added(changes))]
-        self.destination.deliver(replace(PART, **part), rows, EVALUATOR)
+        self.destination.deliver(replace(PART, **part), rows, self.evaluator)
 
 
 def in_postgres(url: str) -> Database:

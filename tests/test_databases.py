@@ -72,7 +72,7 @@ def test_the_same_batch_with_other_rows_stops_the_job(database, counts):
     database.deliver(counts, [(1, "/a", 1)])
     with pytest.raises(CheckpointError, match="was written before, with other results") as caught:
         database.deliver(counts, [(1, "/a", 2)])
-    assert "--fresh" in str(caught.value)
+    assert "--keep-written" in str(caught.value)
     assert database.counts() == {"/a": 1}
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from riverrun import cli, config
 from riverrun.config import Settings
-from riverrun.embedded import kafka, ports
+from riverrun.embedded import kafka, ports, spark_cluster
+from riverrun.embedded.spark_cluster import Cluster
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,15 @@ def broker(broker_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> dict[s
     """The client settings of the session's broker, which commands use in this test."""
     monkeypatch.setenv("RIVERRUN_HOME", str(broker_settings.home))
     return kafka.client(broker_settings)
+
+
+@pytest.fixture(scope="session")
+def standalone(broker_settings: Settings) -> Iterator[Cluster]:
+    """A Spark master with two workers, in the home of the session's broker."""
+    try:
+        yield spark_cluster.up(broker_settings, workers=2)
+    finally:
+        spark_cluster.down(broker_settings)
 
 
 @pytest.fixture

@@ -30,6 +30,8 @@ class Settings:
     spark: Mapping[str, str] = field(default_factory=dict)
     master: str = "local[*]"
     checkpoints: Path | None = None
+    environment: str = "same"
+    """The Python of a cluster's executors: the same at the same path, or an archive to send."""
 
     @property
     def checkpoint_root(self) -> Path:
@@ -69,6 +71,7 @@ def load(start: Path | None = None, environ: Mapping[str, str] | None = None) ->
         spark={name: str(value) for name, value in table.pop("spark", {}).items()},
         master=environ.get("RIVERRUN_MASTER") or table.pop("master", "local[*]"),
         checkpoints=_checkpoints(file, table, environ),
+        environment=environ.get("RIVERRUN_ENVIRONMENT") or table.pop("environment", "same"),
     )
     return found.checked()
 
@@ -82,7 +85,7 @@ def _read(file: Path) -> dict[str, Any]:
         table = tomllib.loads(file.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError("the settings file is not valid TOML", where=file, got=error) from error
-    known = {"brokers", "kafka", "spark", "master", "home", "checkpoints"}
+    known = {"brokers", "kafka", "spark", "master", "home", "checkpoints", "environment"}
     unknown = sorted(set(table) - known)
     if unknown:
         raise ConfigError(

@@ -23,6 +23,7 @@ from riverrun.errors import TopicError
 from riverrun.program import Program
 from riverrun.runtime import checkpoint
 from riverrun.spark import session as spark_session
+from riverrun.spark.executors import folder_of
 from riverrun.spark.failures import translated
 from riverrun.spark.lower import start_query
 from riverrun.spark.source import Job
@@ -93,7 +94,13 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
             destination.prepare(outputs)
         run_folder = _run_folder(settings, program.name)
         tell(f"starting Spark; its log is {run_folder / 'spark.log'}")
-        spark = spark_session.start(program.name, settings=settings, java=found, folder=run_folder)
+        spark = spark_session.start(
+            program.name,
+            settings=settings,
+            java=found,
+            folder=run_folder,
+            program=folder_of(app.at.file),
+        )
         try:
             identity = checkpoint.identity(folder)
             for destination in destinations(program.outputs, places):
@@ -108,7 +115,7 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
                 ended=False,
                 status=status,
                 collect=None,
-                parallel=spark_session.cores(settings.master),
+                parallel=spark.parallel,
                 max_events=options.max_events,
                 identity=identity,
                 places=places,

@@ -51,7 +51,9 @@ def command(
     app = load_app(program)
     settings = load().override(brokers=brokers, master=master, environment=environment)
     view = LiveView(app.name, quiet=as_json)
-    with graceful(), view, started(app, settings, Options(**options), view.tell) as running:  # type: ignore[arg-type]
+    chosen = Options(**options)  # type: ignore[arg-type]
+    with graceful() as stopping, view, started(app, settings, chosen, view.tell) as running:
+        stopping.lets_finish(running.drain)
         for status in running.watch():
             view.warn(status)
             say_json(_told(status)) if as_json else view.show(status)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Literal
 
 from riverrun.errors import AlreadyRunning, CheckpointError
 from riverrun.program import Aggregating, Deduplicating, Marking, Processing, Program, Step
@@ -24,20 +24,56 @@ def held(folder: Path, name: str) -> Iterator[None]:
     """Nobody else may run the application meanwhile; the lock goes with the process."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        if not _taken(file, fcntl.LOCK_EX, attempts=5):
             file.seek(0)
             raise AlreadyRunning(
                 f"the application {name!r} is running already",
                 where=folder,
                 got=f"process {file.read().strip() or 'unknown'}",
-                hint="stop it first, or give this program another name",
-            ) from error
+                hint=f"stop it with `riverrun stop {name}`, or give this program another name",
+            )
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
+        (folder / "stop").unlink(missing_ok=True)
         yield
+
+
+def holder(folder: Path) -> int | None:
+    """The process that runs the application; None if it does not run."""
+    try:
+        with (folder / "lock").open() as file:
+            return None if _taken(file, fcntl.LOCK_SH) else int(file.read().strip() or 0)
+    except FileNotFoundError:
+        return None
+
+
+def _taken(file: IO[str], kind: int, attempts: int = 1) -> bool:
+    """Whoever only looks takes the lock for a moment, too: hence more than one attempt."""
+    for attempt in range(attempts):
+        if attempt:
+            time.sleep(0.05)
+        try:
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        return True
+    return False
+
+
+Wish = Literal["drain", "now"]
+
+
+def ask_to_stop(folder: Path, wish: Wish) -> None:
+    """For the process that runs the application, wherever it is."""
+    (folder / "stop").write_text(wish)
+
+
+def wish_to_stop(folder: Path) -> str | None:
+    try:
+        return (folder / "stop").read_text() or None
+    except FileNotFoundError:
+        return None
 
 
 def forget(folder: Path) -> None:

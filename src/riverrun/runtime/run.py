@@ -21,7 +21,8 @@ from riverrun.delivery.destinations import Places, destinations
 from riverrun.embedded import java, kafka
 from riverrun.errors import TopicError
 from riverrun.program import Program
-from riverrun.runtime import checkpoint
+from riverrun.runtime import applications, checkpoint
+from riverrun.spark import drain
 from riverrun.spark import session as spark_session
 from riverrun.spark.executors import folder_of
 from riverrun.spark.failures import translated
@@ -32,6 +33,8 @@ from riverrun.times import AppendTime
 
 Tell = Callable[[str], None]
 WATCH = 0.1
+DRAIN_WITHIN = 60
+"""Seconds that a batch has to end after the application was told to stop."""
 
 
 @dataclass(frozen=True)
@@ -48,28 +51,51 @@ class Options:
 class Running:
     """A started application."""
 
-    def __init__(self, query: StreamingQuery, status: Path) -> None:
+    def __init__(self, query: StreamingQuery, status: Path, checkpoint: Path, tell: Tell) -> None:
         self.query, self.status_folder = query, status
+        self.checkpoint, self.tell = checkpoint, tell
+        self.draining_since: float | None = None
 
     def status(self) -> dict[str, Any] | None:
         """Counts and clocks after the last batch; None before the first."""
         return last_status(self.status_folder)
 
     def watch(self) -> Iterator[dict[str, Any]]:
-        """Each batch's status as it is committed, until the query ends."""
+        """Each batch's status as it is committed, until the query ends or is to end."""
         seen = None
         while True:
-            active = self.query.isActive
+            over = not self.query.isActive or self._to_end()
             status = self.status()
             if status and status["batch"] != seen:
                 seen = status["batch"]
                 yield status
-            elif not active:
+            elif over:
                 break
             else:
                 time.sleep(WATCH)
+        self.query.stop()
         with translated():
             self.query.awaitTermination()
+
+    def drain(self) -> bool:
+        """Lets the batch that runs finish, and no other begin; False if that was asked before."""
+        if self.draining_since is not None:
+            return False
+        self.draining_since = time.monotonic()
+        drain.ask(self.status_folder)
+        self.tell("finishing the batch; Ctrl-C again stops at once")
+        return True
+
+    def _to_end(self) -> bool:
+        wish = checkpoint.wish_to_stop(self.checkpoint)
+        if wish == "drain" and self.drain():
+            return False
+        if self.draining_since is None:
+            return wish == "now"
+        late = time.monotonic() - self.draining_since > DRAIN_WITHIN
+        if late:
+            self.tell(f"the batch has not ended after {DRAIN_WITHIN} s: it will be run again")
+        return late or wish == "now" or drain.done(self.status_folder)
 
     def stop(self) -> None:
         self.query.stop()
@@ -95,12 +121,9 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
         run_folder = _run_folder(settings, program.name)
         tell(f"starting Spark; its log is {run_folder / 'spark.log'}")
         spark = spark_session.start(
-            program.name,
-            settings=settings,
-            java=found,
-            folder=run_folder,
+            program.name, settings=settings, java=found, folder=run_folder,
             program=folder_of(app.at.file),
-        )
+        )  # fmt: skip
         try:
             identity = checkpoint.identity(folder)
             for destination in destinations(program.outputs, places):
@@ -129,8 +152,9 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
                 once=options.once,
             )
             checkpoint.note(folder, program)
+            applications.note(folder, settings.master, run_folder / "spark.log")
             tell("running; Ctrl-C stops it")
-            yield Running(query, job.status)
+            yield Running(query, job.status, folder, tell)
             with suppress(Py4JError, OSError):  # the JVM may have been ended with us
                 query.stop()
         finally:

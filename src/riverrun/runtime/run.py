@@ -21,7 +21,8 @@ from riverrun.delivery.destinations import Places, destinations
 from riverrun.embedded import java, kafka
 from riverrun.errors import TopicError
 from riverrun.program import Program
-from riverrun.runtime import applications, checkpoint
+from riverrun.runtime import applications, checkpoint, upgrades
+from riverrun.runtime.shape import shape_of
 from riverrun.spark import drain
 from riverrun.spark import session as spark_session
 from riverrun.spark.executors import folder_of
@@ -109,7 +110,8 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
     with checkpoint.held(folder, program.name):
         if options.fresh:
             checkpoint.forget(folder)
-        checkpoint.compare(folder, program)
+        shape = shape_of(app)
+        upgrades.require_fit(folder, shape)
         found = java.find(settings.cache)
         if settings.brokers is None and not kafka.running(settings):
             tell("starting Kafka")
@@ -151,7 +153,7 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
                 checkpoint=folder / "query",
                 once=options.once,
             )
-            checkpoint.note(folder, program)
+            checkpoint.note(folder, shape)
             applications.note(folder, settings.master, run_folder / "spark.log")
             tell("running; Ctrl-C stops it")
             yield Running(query, job.status, folder, tell)

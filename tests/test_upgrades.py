@@ -175,7 +175,8 @@ class Versions:
         query.awaitTermination()
         lines = [x for f in (self.folder / "out").glob("*.json") for x in json.loads(f.read_text())]
         self.clocks = last_status(status)["clocks"]
-        return {x["output"]: max(y["value"].get("n", 0) for y in lines) for x in lines}
+        counts = [(line["output"], line["value"].get("n", 0)) for line in lines]
+        return dict(sorted(counts))
 
 
 @pytest.fixture(scope="module")

@@ -76,6 +76,11 @@ def load(start: Path | None = None, environ: Mapping[str, str] | None = None) ->
     return found.checked()
 
 
+def settings_file() -> Path | None:
+    """The riverrun.toml that holds here."""
+    return _find(Path.cwd())
+
+
 def _find(start: Path) -> Path | None:
     return next((d / FILE for d in (start, *start.parents) if (d / FILE).is_file()), None)
 

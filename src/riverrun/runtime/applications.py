@@ -63,7 +63,9 @@ def application(settings: Settings, name: str) -> Application:
             hint=f"those that have run here: {', '.join(known) or 'none'}",
         )
     pid = checkpoint.holder(folder)
-    run = _facts(folder / "run.json") if pid is not None else {}
+    run = _facts(folder / "run.json")
+    if run.get("pid") != pid:
+        run = {}  # of an earlier run: this one has only begun
     status = last_status(settings.home / "runs" / name / "status") or {}
     return Application(
         name, pid is not None, pid, run.get("host"), run.get("master"), run.get("started_at"),

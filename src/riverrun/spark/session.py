@@ -67,16 +67,18 @@ class Spark:
         with _streams_to(self.folder / "spark.log"):
             with suppress(Py4JError, OSError):  # it may have been ended with us
                 self.session.stop()
-                gateway.shutdown()
-            gateway.proc.stdin.close()
-            code = _ended(gateway.proc)
+                if not submitted():
+                    gateway.shutdown()
+            code = 0 if submitted() else _closed(gateway.proc)
             SparkContext._gateway = SparkContext._jvm = None
         if self.draft is not None:
             class_archive.settle(self.draft, whole=code == 0)
         shutil.rmtree(self.folder / "work", ignore_errors=True)
 
 
-def _ended(process: subprocess.Popen[bytes]) -> int:
+def _closed(process: subprocess.Popen[bytes]) -> int:
+    assert process.stdin is not None
+    process.stdin.close()
     try:
         return process.wait(PATIENCE)
     except subprocess.TimeoutExpired:
@@ -91,8 +93,10 @@ def start(
 
     `program` is the folder of the program's modules, which go to the executors of a cluster.
     """
-    os.environ["JAVA_HOME"] = str(java.home)
     folder.mkdir(parents=True, exist_ok=True)
+    if submitted():
+        return _submitted(name, settings, folder)
+    os.environ["JAVA_HOME"] = str(java.home)
     archive = class_archive.location(java, _jars(), settings.cache)
     # an ahead-of-time cache of all of Spark takes longer to write than it ever saves
     ahead_of_time = java.version >= class_archive.AHEAD_OF_TIME
@@ -117,27 +121,52 @@ def start(
     return spark if local(settings.master) else _with_executors(spark, settings)
 
 
+def submitted() -> bool:
+    """Whether spark-submit has started this process, and the JVM before it."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _submitted(name: str, settings: Settings, folder: Path) -> Spark:
+    """What must be known when a JVM starts was on the command line: see `runtime.submit`."""
+    builder = SparkSession.builder.appName(name)
+    session = _created(builder, settings.master, folder)
+    return _with_executors(Spark(session, folder, None, 1), settings)
+
+
 def _wanted(folder: Path) -> dict[str, str]:
     work = folder / "work"
     return {
-        "spark.executor.extraJavaOptions": JVM,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.speculation": "false",
-        "spark.driver.memory": "1g",
+        **WANTED,
         "spark.local.dir": str(work),
         "spark.sql.warehouse.dir": str(work / "warehouse"),
-        "spark.executorEnv.POLARS_MAX_THREADS": "1",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
-        "spark.sql.streaming.stateStore.providerClass":
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
-        "spark.sql.streaming.metricsEnabled": "false",
-        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-        "spark.sql.adaptive.enabled": "false",
-    }  # fmt: skip
+    }
+
+
+WANTED = {
+    "spark.executor.extraJavaOptions": JVM,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.speculation": "false",
+    "spark.driver.memory": "1g",
+    "spark.executorEnv.POLARS_MAX_THREADS": "1",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+    "spark.sql.streaming.stateStore.providerClass":
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.adaptive.enabled": "false",
+}  # fmt: skip
+
+
+EXECUTORS = {
+    "spark.executor.memory": "1g",
+    "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
+    "spark.log.level": "WARN",
+    "spark.executor.syncLogLevel.enabled": "true",
+}
 
 
 def _on_this_machine(master: str) -> dict[str, str]:
@@ -157,11 +186,8 @@ def _on_a_cluster(
 ) -> dict[str, str]:
     """The archive of classes is there for executors on this machine; others do without."""
     wanted = {
+        **EXECUTORS,
         "spark.executor.extraJavaOptions": " ".join([JVM, *archive]),
-        "spark.executor.memory": "1g",
-        "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
-        "spark.log.level": "WARN",
-        "spark.executor.syncLogLevel.enabled": "true",
         **executors.prepared(folder, executors.environment(settings.environment), program),
     }
     if re.match(r"spark://(127\.|localhost)", settings.master):

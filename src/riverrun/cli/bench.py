@@ -17,6 +17,7 @@ def command() -> None:
     riverrun bench window --small --json
     riverrun bench windows
     riverrun bench windows --soak 600
+    riverrun bench cluster
     """
 
 
@@ -67,4 +68,21 @@ def windows(brokers: str | None, small: bool, seconds: int | None, as_json: bool
     settings = load().override(brokers=brokers)
     sizes = Sizes().smaller if small else Sizes()
     report = soak(settings, seconds) if seconds else bench(settings, sizes)
+    say_json(report.as_json()) if as_json else report.show()
+
+
+@command.command()
+@click.option("--brokers", help="Kafka's address; the embedded broker if not given.")
+@click.option("--small", is_flag=True, help="A tenth of the size, to see that it works.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def cluster(brokers: str | None, small: bool, as_json: bool) -> None:
+    """The window benchmark in local mode and on a standalone cluster of two workers.
+
+    2 million events, 100,000 keys; CPU of all of Spark's processes per event, and both results,
+    which must be the same. Takes about 4 minutes.
+    """
+    from riverrun.bench.cluster import Sizes, bench  # noqa: PLC0415 - Spark only when it is needed
+
+    sizes = Sizes().smaller if small else Sizes()
+    report = bench(load().override(brokers=brokers), sizes)
     say_json(report.as_json()) if as_json else report.show()

@@ -100,13 +100,13 @@ def _standard_library() -> Iterator[tuple[Path, str]]:
 
 def _packages(names: Iterable[str]) -> Iterator[tuple[Path, str]]:
     for name in names:
+        listed = distribution(name).files or []
+        found = [(Path(str(each.locate())), each.as_posix()) for each in listed]
         if name == "riverrun":  # also when it is installed as a link to its sources
             folder = Path(__file__).parents[1]
             files = [file for file in sorted(folder.rglob("*")) if "__pycache__" not in file.parts]
-            found = [(file, f"riverrun/{file.relative_to(folder).as_posix()}") for file in files]
-        else:
-            listed = distribution(name).files or []
-            found = [(Path(str(each.locate())), each.as_posix()) for each in listed]
+            found = [each for each in found if ".dist-info/" in each[1]]
+            found += [(file, f"riverrun/{file.relative_to(folder).as_posix()}") for file in files]
         yield from (
             (source, place)
             for source, place in found

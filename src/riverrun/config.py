@@ -71,7 +71,7 @@ def load(start: Path | None = None, environ: Mapping[str, str] | None = None) ->
         spark={name: str(value) for name, value in table.pop("spark", {}).items()},
         master=environ.get("RIVERRUN_MASTER") or table.pop("master", "local[*]"),
         checkpoints=_checkpoints(file, table, environ),
-        environment=environ.get("RIVERRUN_ENVIRONMENT") or table.pop("environment", "same"),
+        environment=_environment(file, table, environ),
     )
     return found.checked()
 
@@ -134,3 +134,11 @@ def _checkpoints(
     if named is None:
         return None
     return ((file.parent if file else Path.cwd()) / Path(named).expanduser()).absolute()
+
+
+def _environment(file: Path | None, table: dict[str, Any], environ: Mapping[str, str]) -> str:
+    """`same`, or an archive: in the settings file its path is relative to that file."""
+    if named := environ.get("RIVERRUN_ENVIRONMENT"):
+        return named
+    named = str(table.pop("environment", "same"))
+    return named if named == "same" or file is None else str(file.parent / named)

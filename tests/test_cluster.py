@@ -122,6 +122,7 @@ def mapped(process: psutil.Process) -> set[str]:
     return set()
 
 
+@pytest.mark.slow
 def test_executors_need_nothing_installed_when_their_environment_is_sent(
     broker, broker_settings, standalone, tmp_path, riverrun
 ):

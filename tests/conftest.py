@@ -14,7 +14,8 @@ import pytest
 
 from riverrun import cli, config
 from riverrun.config import Settings
-from riverrun.embedded import kafka, ports, postgres
+from riverrun.embedded import kafka, ports, postgres, spark_cluster
+from riverrun.embedded.spark_cluster import Cluster
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,15 @@ def own_schema(postgres_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> 
     yield url
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"DROP SCHEMA {name} CASCADE")
+
+
+@pytest.fixture(scope="session")
+def standalone(broker_settings: Settings) -> Iterator[Cluster]:
+    """A Spark master with two workers, in the home of the session's broker."""
+    try:
+        yield spark_cluster.up(broker_settings, workers=2)
+    finally:
+        spark_cluster.down(broker_settings)
 
 
 @pytest.fixture

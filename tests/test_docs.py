@@ -31,8 +31,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("README.md"), *ROOT.glob("docs/*.md")])
 EXAMPLES = sorted(ROOT.glob("examples/*.py"))
-RUN = {"describe", "try"}
-ASK = {"-h", "--help", "--version"}
+RUN = {"check", "describe", "try"}
+ASK = {"-h", "--help", "--version", "--dry-run"}
 CONSOLE = {"bash", "console", "sh", "shell"}
 
 FENCE = re.compile(r"^( *)(`{3,})([^\n`]*)\n(.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)

@@ -10,7 +10,7 @@ import pytest
 import riverrun as rr
 from processors import SCHEMA, Silence, driver_of
 from riverrun.plan import describe
-from riverrun.runtime import checkpoint
+from riverrun.runtime.shape import shape
 from riverrun.spark.portable import portable
 
 
@@ -62,10 +62,10 @@ def test_a_description_names_the_class_its_state_and_outputs(tmp_path):
 
 
 def test_a_checkpoint_is_refused_when_state_or_outputs_change():
-    shape = checkpoint.shape(driver_of(Silence()).program)["steps"]["step"]
-    assert shape["keys"] == ["user"]
-    assert shape["state"] == '"clicks" BIGINT, "last" TIMESTAMP'
-    assert list(shape["outputs"]) == ["silent"]
+    found = shape(driver_of(Silence()).program)["steps"]["step"]
+    assert found["keys"] == ["user"]
+    assert found["state"] == '"clicks" BIGINT, "last" TIMESTAMP'
+    assert list(found["outputs"]) == ["silent"]
 
 
 PROGRAM = """

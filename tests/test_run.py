@@ -79,7 +79,7 @@ def test_a_job_killed_in_the_middle_ends_with_the_table_of_an_undisturbed_run(
     found = table(broker, "killed-out")
     assert found == table(broker, "calm-out")
     assert {
-        (row["page"], int(_milliseconds(row["window_start"]))): (row["views"], row["total"])
+        (row["page"], int(milliseconds(row["window_start"]))): (row["views"], row["total"])
         for row in found.values()
     } == ledger(sent)
     totals = table(broker, "killed-out-total").values()
@@ -88,7 +88,7 @@ def test_a_job_killed_in_the_middle_ends_with_the_table_of_an_undisturbed_run(
         assert table(broker, f"killed-out-{more}") == table(broker, f"calm-out-{more}")
 
 
-def _milliseconds(text: str) -> float:
+def milliseconds(text: str) -> float:
     return datetime.fromisoformat(text).timestamp() * 1000
 
 

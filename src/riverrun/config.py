@@ -31,6 +31,8 @@ class Settings:
     spark: Mapping[str, str] = field(default_factory=dict)
     master: str = "local[*]"
     checkpoints: Path | None = None
+    environment: str = "same"
+    """The Python of a cluster's executors: the same at the same path, or an archive to send."""
 
     @property
     def checkpoint_root(self) -> Path:
@@ -71,8 +73,14 @@ def load(start: Path | None = None, environ: Mapping[str, str] | None = None) ->
         spark={name: str(value) for name, value in table.pop("spark", {}).items()},
         master=environ.get("RIVERRUN_MASTER") or table.pop("master", "local[*]"),
         checkpoints=_checkpoints(file, table, environ),
+        environment=_environment(file, table, environ),
     )
     return found.checked()
+
+
+def settings_file() -> Path | None:
+    """The riverrun.toml that holds here."""
+    return _find(Path.cwd())
 
 
 def _find(start: Path) -> Path | None:
@@ -84,7 +92,9 @@ def _read(file: Path) -> dict[str, Any]:
         table = tomllib.loads(file.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError("the settings file is not valid TOML", where=file, got=error) from error
-    known = {"brokers", "postgres", "kafka", "spark", "master", "home", "checkpoints"}
+    known = {
+        "brokers", "postgres", "kafka", "spark", "master", "home", "checkpoints", "environment",
+    }  # fmt: skip
     unknown = sorted(set(table) - known)
     if unknown:
         raise ConfigError(
@@ -128,3 +138,11 @@ def _checkpoints(
     if named is None:
         return None
     return ((file.parent if file else Path.cwd()) / Path(named).expanduser()).absolute()
+
+
+def _environment(file: Path | None, table: dict[str, Any], environ: Mapping[str, str]) -> str:
+    """`same`, or an archive: in the settings file its path is relative to that file."""
+    if named := environ.get("RIVERRUN_ENVIRONMENT"):
+        return named
+    named = str(table.pop("environment", "same"))
+    return named if named == "same" or file is None else str(file.parent / named)

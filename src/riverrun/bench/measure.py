@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,16 @@ import psutil
 from pyspark.sql.streaming import StreamingQuery
 
 
-def tree_cpu() -> float:
-    """CPU seconds of this process and everything below it."""
+def tree_cpu(others: Iterable[int] = ()) -> float:
+    """CPU seconds of this process, the others, and everything below them."""
     total = 0.0
-    for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
-        try:
-            times = process.cpu_times()
-            total += times.user + times.system
-        except psutil.NoSuchProcess:
-            pass
+    for root in (os.getpid(), *others):
+        for process in [psutil.Process(root), *psutil.Process(root).children(recursive=True)]:
+            try:
+                times = process.cpu_times()
+                total += times.user + times.system
+            except psutil.NoSuchProcess:
+                pass
     return total
 
 
@@ -29,6 +31,7 @@ class Meter:
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.out, self.stop = Path(plan["result"]), Path(plan["result"] + ".stop")
+        self.processes: list[int] = plan.get("processes", [])
         self.last_batch = -1
 
     def watch(self, query: StreamingQuery) -> None:
@@ -38,7 +41,7 @@ class Meter:
             for progress in query.recentProgress:
                 found = json.loads(progress.json)
                 if found["batchId"] not in batches and _worked(found):
-                    batches[found["batchId"]] = {**_facts(found), "cpu": tree_cpu()}
+                    batches[found["batchId"]] = {**_facts(found), "cpu": tree_cpu(self.processes)}
                     self.last_batch = found["batchId"]
                     self._note(batches)
             if not active:

@@ -56,7 +56,7 @@ def _slid(views: Stream) -> Table:
 def main() -> None:
     plan = json.loads(sys.argv[1])
     app = program(plan)
-    settings = config.load().override(brokers=plan["brokers"])
+    settings = config.load().override(brokers=plan["brokers"], master=plan.get("master"))
     options = Options(fresh=True, once=plan["once"], max_events=plan["batch"])
     with started(app, settings, options, lambda _: None) as running:
         meter = Meter(plan)

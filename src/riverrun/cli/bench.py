@@ -18,6 +18,7 @@ def command() -> None:
     riverrun bench windows
     riverrun bench windows --soak 600
     riverrun bench delivery
+    riverrun bench cluster
     """
 
 
@@ -86,6 +87,23 @@ def delivery(brokers: str | None, small: bool, as_json: bool) -> None:
     riverrun bench delivery --small
     """
     from riverrun.bench.delivery import Sizes, bench  # noqa: PLC0415 - Spark only when it is needed
+
+    sizes = Sizes().smaller if small else Sizes()
+    report = bench(load().override(brokers=brokers), sizes)
+    say_json(report.as_json()) if as_json else report.show()
+
+
+@command.command()
+@click.option("--brokers", help="Kafka's address; the embedded broker if not given.")
+@click.option("--small", is_flag=True, help="A tenth of the size, to see that it works.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def cluster(brokers: str | None, small: bool, as_json: bool) -> None:
+    """The window benchmark in local mode and on a standalone cluster of two workers.
+
+    2 million events, 100,000 keys; CPU of all of Spark's processes per event, and both results,
+    which must be the same. Takes about 4 minutes.
+    """
+    from riverrun.bench.cluster import Sizes, bench  # noqa: PLC0415 - Spark only when it is needed
 
     sizes = Sizes().smaller if small else Sizes()
     report = bench(load().override(brokers=brokers), sizes)

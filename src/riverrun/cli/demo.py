@@ -42,9 +42,10 @@ def command(seconds: float | None) -> None:
         producing.start()
         view.tell(f"producing {traffic.PER_SECOND} views per second to {TOPIC}")
         ends_at = None if seconds is None else time.monotonic() + seconds
-        with graceful(), view:
+        with graceful() as stopping, view:
             options = run.Options(fresh=True)
             with run.started(program.app, settings, options, view.tell) as running:
+                stopping.lets_finish(running.drain)
                 for status in running.watch():
                     view.warn(status)
                     view.show(status)

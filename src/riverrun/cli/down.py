@@ -1,27 +1,33 @@
-"""`riverrun down`: stop the local Kafka broker and PostgreSQL."""
+"""`riverrun down`: stop the servers on this machine."""
 
 from __future__ import annotations
 
 import click
 
 from riverrun.cli import options, say_json
-from riverrun.embedded import kafka, postgres
+from riverrun.embedded import kafka, postgres, spark_cluster
 
 
 @click.command("down")
 @options.json_option
 def command(as_json: bool) -> None:
-    """Stop the local Kafka broker, and PostgreSQL. Their data stays for the next `riverrun up`.
+    """Stop the local Kafka broker, PostgreSQL and the Spark cluster.
+
+    Topics and tables stay for the next `riverrun up`.
 
     \b
     riverrun down
     """
     settings = options.settings()
-    stopped, database = kafka.down(settings), postgres.down(settings)
+    spark = spark_cluster.down(settings)
+    database, broker = postgres.down(settings), kafka.down(settings)
     if as_json:
-        told = {"running": False, "stopped": database}
-        say_json({"running": False, "stopped": stopped, "postgres": told})
+        others = {"postgres": database, "spark": spark}
+        told = {name: {"running": False, "stopped": each} for name, each in others.items()}
+        say_json({"running": False, "stopped": broker, **told})
         return
-    click.echo("Kafka is stopped" if stopped else "Kafka was not running")
+    click.echo("Kafka is stopped" if broker else "Kafka was not running")
     if database:
         click.echo("PostgreSQL is stopped")
+    if spark:
+        click.echo("Spark is stopped")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
@@ -20,22 +20,41 @@ from riverrun.cli import watermarks
 from riverrun.delivery.alerts import alert_text, begun_and_over
 
 ROWS = 15
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stopping:
+    """What the first Ctrl-C or SIGTERM asks for; the second one ends the block at once."""
+
+    def __init__(self) -> None:
+        self.drain: Callable[[], bool] | None = None
+        self.asked = False
+
+    def lets_finish(self, drain: Callable[[], bool]) -> None:
+        """From here on there is a batch to finish. Spark has put its own handler in place."""
+        self.drain = drain
+        signal.signal(signal.SIGINT, self.signalled)
+
+    def signalled(self, *_: object) -> None:
+        if self.drain is None or not self.drain():
+            raise KeyboardInterrupt
+        self.asked = True
 
 
 @contextmanager
-def graceful() -> Iterator[None]:
+def graceful() -> Iterator[Stopping]:
     """Ctrl-C and SIGTERM end the block, after everything in it is cleaned up."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
+    stopping = Stopping()
+    before = {each: signal.signal(each, stopping.signalled) for each in SIGNALS}
     try:
-        yield
+        yield stopping
+        if stopping.asked:
+            click.echo("stopped", err=True)
     except KeyboardInterrupt:
         click.echo("stopped", err=True)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class LiveView:

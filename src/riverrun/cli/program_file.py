@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from pathlib import Path
+from types import ModuleType
 
 from riverrun.app import App
 from riverrun.errors import InputError, RiverrunError
@@ -35,6 +36,10 @@ def load_app(path: Path) -> App:
         raise InputError(
             f"the program raised {type(error).__name__}", where=_line(error, path), got=str(error)
         ) from error
+    return app_of(module)
+
+
+def app_of(module: ModuleType) -> App:
     apps = {id(v): v for v in vars(module).values() if isinstance(v, App)}
     named = getattr(module, "app", None)
     if isinstance(named, App):
@@ -42,7 +47,7 @@ def load_app(path: Path) -> App:
     if len(apps) != 1:
         raise InputError(
             f"the program makes {len(apps)} apps, one must be called `app`",
-            where=path,
+            where=module.__file__,
             hint='write `app = rr.App("name")` at the top level',
         )
     return next(iter(apps.values()))

@@ -17,6 +17,8 @@ from riverrun.config import load
 @click.argument("program", type=click.Path(path_type=Path))
 @click.option("--brokers", help="Kafka's address; the embedded broker if not given.")
 @click.option("--master", help="Spark's master, local[*] if not given.")
+@click.option("--environment", metavar="same|FILE",
+              help="The Python of a cluster's executors; see docs/cluster.md.")  # fmt: skip
 @click.option("--fresh", is_flag=True, help="Forget the checkpoint and start over.")
 @click.option(
     "--keep-written",
@@ -35,7 +37,12 @@ from riverrun.config import load
     "--json", "as_json", is_flag=True, help="Print each batch's status as one line of JSON."
 )
 def command(
-    program: Path, brokers: str | None, master: str | None, as_json: bool, **options: bool | int
+    program: Path,
+    brokers: str | None,
+    master: str | None,
+    environment: str | None,
+    as_json: bool,
+    **options: bool | int,
 ) -> None:
     """Run PROGRAM until Ctrl-C.
 
@@ -47,9 +54,11 @@ def command(
     from riverrun.runtime.run import Options, started  # noqa: PLC0415 - Spark only when it is needed
 
     app = load_app(program)
-    settings = load().override(brokers=brokers, master=master)
+    settings = load().override(brokers=brokers, master=master, environment=environment)
     view = LiveView(app.name, quiet=as_json)
-    with graceful(), view, started(app, settings, Options(**options), view.tell) as running:  # type: ignore[arg-type]
+    chosen = Options(**options)  # type: ignore[arg-type]
+    with graceful() as stopping, view, started(app, settings, chosen, view.tell) as running:
+        stopping.lets_finish(running.drain)
         for status in running.watch():
             view.warn(status)
             say_json(_told(status)) if as_json else view.show(status)

@@ -1,4 +1,4 @@
-"""`riverrun status`: whether the local Kafka broker and PostgreSQL run."""
+"""`riverrun status`: which servers run on this machine."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Any
 import click
 
 from riverrun.cli import options, say_json
-from riverrun.embedded import kafka, postgres
+from riverrun.cli.up import facts
+from riverrun.embedded import kafka, postgres, spark_cluster
 
 
 @click.command("status")
 @options.json_option
 def command(as_json: bool) -> None:
-    """Tell whether the local Kafka broker and PostgreSQL run, and where.
+    """Tell whether the local Kafka broker, PostgreSQL and the Spark cluster run, and where.
 
     The exit code is 0 either way.
 
@@ -23,8 +24,10 @@ def command(as_json: bool) -> None:
     """
     settings = options.settings()
     broker, server = kafka.status(settings), postgres.status(settings)
+    cluster = spark_cluster.status(settings)
     if as_json:
-        say_json({**_facts(broker), "postgres": _facts(server)})
+        spark = {"running": cluster is not None, **(facts(cluster) if cluster else {})}
+        say_json({**_facts(broker), "postgres": _facts(server), "spark": spark})
         return
     if broker is None:
         click.echo("Kafka is not running (`riverrun up` starts it)")
@@ -34,6 +37,9 @@ def command(as_json: bool) -> None:
         click.echo("PostgreSQL is not running (`riverrun up --postgres` starts it)")
     else:
         click.echo(f"PostgreSQL runs on {server.url} (pid {server.pid})\nfolder {server.folder}")
+    if cluster is not None:
+        workers = ", ".join(str(worker.pid) for worker in cluster.workers) or "none"
+        click.echo(f"Spark runs on {cluster.master} (pid {cluster.pid}; workers: {workers})")
 
 
 def _facts(server: kafka.Broker | postgres.Server | None) -> dict[str, Any]:

@@ -135,6 +135,7 @@ class PageKernel:
     ) -> tuple[bytes | None, list[Chunk]]:
         """The page's new head (None if it is the same), and the chunks that leave."""
         head = Head(**json.loads(head_bytes)) if head_bytes else Head()
+        self._forget(head, store)
         by_edge: dict[str, list[Chunk]] = defaultdict(list)
         for chunk in chunks:
             by_edge[chunk.edge].append(chunk)
@@ -171,6 +172,16 @@ class PageKernel:
         out.append(status_chunk(page, **facts))
         encoded = json.dumps(vars(head)).encode()
         return (None if encoded == head_bytes else encoded), out
+
+    def _forget(self, head: Head, store: Store) -> None:
+        """Steps that the program no longer has: one of the same name later must start empty."""
+        ours = {step.name for step in self.steps}
+        for name in head.clocks.keys() - ours:
+            for ids in head.segments.pop(name, {}).values():
+                for each in ids:
+                    store.remove(each)
+            for known in (head.clocks, head.open, head.ticks):
+                known.pop(name, None)
 
     def _moment(self, times: str, marks: list[bytes]) -> Moment:
         if self.moment is None or self.moment.source != (times, marks):

@@ -22,9 +22,12 @@ from riverrun.delivery.destinations import Places, destinations
 from riverrun.embedded import java, kafka, postgres
 from riverrun.errors import ConfigError, TopicError
 from riverrun.program import Program
-from riverrun.runtime import checkpoint
+from riverrun.runtime import applications, checkpoint, upgrades
+from riverrun.runtime.shape import shape_of
 from riverrun.sinks import Postgres, Sqlite
+from riverrun.spark import drain
 from riverrun.spark import session as spark_session
+from riverrun.spark.executors import folder_of
 from riverrun.spark.failures import translated
 from riverrun.spark.lower import start_query
 from riverrun.spark.source import Job
@@ -33,6 +36,8 @@ from riverrun.times import AppendTime
 
 Tell = Callable[[str], None]
 WATCH = 0.1
+DRAIN_WITHIN = 60
+"""Seconds that a batch has to end after the application was told to stop."""
 
 
 @dataclass(frozen=True)
@@ -51,28 +56,51 @@ class Options:
 class Running:
     """A started application."""
 
-    def __init__(self, query: StreamingQuery, status: Path) -> None:
+    def __init__(self, query: StreamingQuery, status: Path, checkpoint: Path, tell: Tell) -> None:
         self.query, self.status_folder = query, status
+        self.checkpoint, self.tell = checkpoint, tell
+        self.draining_since: float | None = None
 
     def status(self) -> dict[str, Any] | None:
         """Counts and clocks after the last batch; None before the first."""
         return last_status(self.status_folder)
 
     def watch(self) -> Iterator[dict[str, Any]]:
-        """Each batch's status as it is committed, until the query ends."""
+        """Each batch's status as it is committed, until the query ends or is to end."""
         seen = None
         while True:
-            active = self.query.isActive
+            over = not self.query.isActive or self._to_end()
             status = self.status()
             if status and status["batch"] != seen:
                 seen = status["batch"]
                 yield status
-            elif not active:
+            elif over:
                 break
             else:
                 time.sleep(WATCH)
+        self.query.stop()
         with translated():
             self.query.awaitTermination()
+
+    def drain(self) -> bool:
+        """Lets the batch that runs finish, and no other begin; False if that was asked before."""
+        if self.draining_since is not None:
+            return False
+        self.draining_since = time.monotonic()
+        drain.ask(self.status_folder)
+        self.tell("finishing the batch; Ctrl-C again stops at once")
+        return True
+
+    def _to_end(self) -> bool:
+        wish = checkpoint.wish_to_stop(self.checkpoint)
+        if wish == "drain" and self.drain():
+            return False
+        if self.draining_since is None:
+            return wish == "now"
+        late = time.monotonic() - self.draining_since > DRAIN_WITHIN
+        if late:
+            self.tell(f"the batch has not ended after {DRAIN_WITHIN} s: it will be run again")
+        return late or wish == "now" or drain.done(self.status_folder)
 
     def stop(self) -> None:
         self.query.stop()
@@ -87,19 +115,20 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
     with checkpoint.held(folder, program.name):
         if options.fresh:
             checkpoint.forget(folder)
-        checkpoint.compare(folder, program)
+        shape = shape_of(app)
+        upgrades.require_fit(folder, shape)
         found = java.find(settings.cache)
         if settings.brokers is None and not kafka.running(settings):
             tell("starting Kafka")
         client = kafka.ensure(settings)
         check_sources(program, client)
-        address = _postgres(program, settings, tell)
-        places = Places(tuple(client.items()), program.delivery, address)
-        for destination, outputs in destinations(program.outputs, places).items():
-            destination.prepare(outputs)
+        places = _prepared(program, settings, client, tell)
         run_folder = _run_folder(settings, program.name)
         tell(f"starting Spark; its log is {run_folder / 'spark.log'}")
-        spark = spark_session.start(program.name, settings=settings, java=found, folder=run_folder)
+        spark = spark_session.start(
+            program.name, settings=settings, java=found, folder=run_folder,
+            program=folder_of(app.at.file),
+        )  # fmt: skip
         try:
             identity = checkpoint.identity(folder, keep_written=options.keep_written)
             for destination in destinations(program.outputs, places):
@@ -114,7 +143,7 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
                 ended=False,
                 status=status,
                 collect=None,
-                parallel=spark_session.cores(settings.master),
+                parallel=spark.parallel,
                 max_events=options.max_events,
                 identity=identity,
                 places=places,
@@ -127,14 +156,24 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
                 checkpoint=folder / "query",
                 once=options.once,
             )
-            checkpoint.note(folder, program)
+            checkpoint.note(folder, shape)
+            applications.note(folder, settings.master, run_folder / "spark.log")
             tell("running; Ctrl-C stops it")
-            yield Running(query, job.status)
+            yield Running(query, job.status, folder, tell)
             with suppress(Py4JError, OSError):  # the JVM may have been ended with us
                 query.stop()
         finally:
             tell("stopping Spark")
             spark.stop()
+
+
+def _prepared(program: Program, settings: Settings, client: dict[str, str], tell: Tell) -> Places:
+    """Where results go: everything there is ready to take them."""
+    address = _postgres(program, settings, tell)
+    places = Places(tuple(client.items()), program.delivery, address)
+    for destination, outputs in destinations(program.outputs, places).items():
+        destination.prepare(outputs)
+    return places
 
 
 def _postgres(program: Program, settings: Settings, tell: Tell) -> str | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from riverrun.config import Settings
 from riverrun.embedded import class_archive
 from riverrun.embedded.java import Java
 from riverrun.errors import ServerError
-from riverrun.spark import zygote
+from riverrun.spark import executors, zygote
 
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """The JVM moves few fat rows: the optimising compiler and the parallel collector only cost."""
@@ -31,13 +33,21 @@ JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 PATIENCE = 120
 """Seconds that the JVM has to end: the first time it writes the archive of its classes."""
 
+EXECUTORS_WITHIN = 60
+SETTLED = 1.0
+"""Seconds without a further executor after which all are taken to be there."""
+
+
+def local(master: str) -> bool:
+    return re.fullmatch(r"local(\[[^-]*\])?", master) is not None
+
 
 def cores(master: str) -> int:
-    """How many tasks run at once in local mode; 2 shuffle partitions per worker elsewhere."""
-    inside = master.removeprefix("local[").removesuffix("]") if master.startswith("local") else ""
-    if inside.isdigit():
-        return int(inside)
-    return len(os.sched_getaffinity(0)) if master.startswith("local") else 4
+    """How many tasks run at once in local mode."""
+    inside = re.fullmatch(r"local(?:\[(\d+).*\])?", master)
+    if inside:
+        return int(inside[1] or 1)
+    return len(os.sched_getaffinity(0))
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,8 @@ class Spark:
     folder: Path
     draft: Path | None
     """The archive of its classes that the JVM will write as it ends, the first time."""
+    parallel: int
+    """How many tasks run at once."""
 
     def stop(self) -> None:
         """Ends Spark and its JVM. PySpark's own threads complain as they lose it: into the log."""
@@ -55,16 +67,18 @@ class Spark:
         with _streams_to(self.folder / "spark.log"):
             with suppress(Py4JError, OSError):  # it may have been ended with us
                 self.session.stop()
-                gateway.shutdown()
-            gateway.proc.stdin.close()
-            code = _ended(gateway.proc)
+                if not submitted():
+                    gateway.shutdown()
+            code = 0 if submitted() else _closed(gateway.proc)
             SparkContext._gateway = SparkContext._jvm = None
         if self.draft is not None:
             class_archive.settle(self.draft, whole=code == 0)
         shutil.rmtree(self.folder / "work", ignore_errors=True)
 
 
-def _ended(process: subprocess.Popen[bytes]) -> int:
+def _closed(process: subprocess.Popen[bytes]) -> int:
+    assert process.stdin is not None
+    process.stdin.close()
     try:
         return process.wait(PATIENCE)
     except subprocess.TimeoutExpired:
@@ -72,55 +86,145 @@ def _ended(process: subprocess.Popen[bytes]) -> int:
         return process.wait()
 
 
-def start(name: str, *, settings: Settings, java: Java, folder: Path) -> Spark:
-    """Starts a JVM with the settings that this use of Spark wants, under those of the user."""
-    master = settings.master
-    os.environ["JAVA_HOME"] = str(java.home)
+def start(
+    name: str, *, settings: Settings, java: Java, folder: Path, program: Path | None = None
+) -> Spark:
+    """Starts a JVM with the settings that this use of Spark wants, under those of the user.
+
+    `program` is the folder of the program's modules, which go to the executors of a cluster.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    local = master.startswith("local")
-    python = str((local and zygote.start(folder)) or sys.executable)
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python
-    work = folder / "work"
-    parallel = str(cores(master))
+    if submitted():
+        return _submitted(name, settings, folder)
+    os.environ["JAVA_HOME"] = str(java.home)
     archive = class_archive.location(java, _jars(), settings.cache)
     # an ahead-of-time cache of all of Spark takes longer to write than it ever saves
     ahead_of_time = java.version >= class_archive.AHEAD_OF_TIME
     draft = None if ahead_of_time else class_archive.draft_of(archive)
     options = " ".join([JVM, _log4j(folder), *class_archive.options(archive, draft)])
-    wanted = {
-        "spark.sql.shuffle.partitions": parallel,
-        "spark.default.parallelism": parallel,
-        "spark.driver.extraJavaOptions": options,
-        "spark.executor.extraJavaOptions": JVM,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.speculation": "false",
-        "spark.driver.memory": "1g",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+    wanted = {**_wanted(folder), "spark.driver.extraJavaOptions": options}
+    python = str(zygote.start(folder) or _plain_python(folder))
+    if local(settings.master):
+        wanted |= _on_this_machine(settings.master)
+        os.environ["POLARS_MAX_THREADS"] = "1"
+    else:
+        wanted |= _on_a_cluster(settings, folder, program, class_archive.options(archive))
+        python = executors.PYTHON
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python
+    builder = SparkSession.builder.appName(name).master(settings.master)
+    for setting, value in {**wanted, **settings.spark}.items():
+        builder = builder.config(setting, value)
+    inside = Path.cwd() if local(settings.master) else folder
+    with _streams_to(folder / "spark.log"), _inside(inside):
+        session = _created(builder, settings.master, folder)
+    spark = Spark(session, folder, draft, cores(settings.master))
+    return spark if local(settings.master) else _with_executors(spark, settings)
+
+
+def submitted() -> bool:
+    """Whether spark-submit has started this process, and the JVM before it."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _submitted(name: str, settings: Settings, folder: Path) -> Spark:
+    """What must be known when a JVM starts was on the command line: see `runtime.submit`."""
+    builder = SparkSession.builder.appName(name)
+    session = _created(builder, settings.master, folder)
+    return _with_executors(Spark(session, folder, None, 1), settings)
+
+
+def _wanted(folder: Path) -> dict[str, str]:
+    work = folder / "work"
+    return {
+        **WANTED,
         "spark.local.dir": str(work),
         "spark.sql.warehouse.dir": str(work / "warehouse"),
-        "spark.executorEnv.POLARS_MAX_THREADS": "1",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
-        "spark.sql.streaming.stateStore.providerClass":
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
-        "spark.sql.streaming.metricsEnabled": "false",
-        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.shuffle.compress": str(not local).lower(),
-        "spark.shuffle.spill.compress": str(not local).lower(),
-        **settings.spark,
-    }  # fmt: skip
-    if local:
-        os.environ["POLARS_MAX_THREADS"] = "1"
-    builder = SparkSession.builder.appName(name).master(master)
-    for setting, value in wanted.items():
-        builder = builder.config(setting, value)
-    with _streams_to(folder / "spark.log"):
-        return Spark(_created(builder, master, folder), folder, draft)
+    }
+
+
+WANTED = {
+    "spark.executor.extraJavaOptions": JVM,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.speculation": "false",
+    "spark.driver.memory": "1g",
+    "spark.executorEnv.POLARS_MAX_THREADS": "1",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+    "spark.sql.streaming.stateStore.providerClass":
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.adaptive.enabled": "false",
+}  # fmt: skip
+
+
+EXECUTORS = {
+    "spark.executor.memory": "1g",
+    "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
+    "spark.log.level": "WARN",
+    "spark.executor.syncLogLevel.enabled": "true",
+}
+
+
+def _on_this_machine(master: str) -> dict[str, str]:
+    parallel = str(cores(master))
+    return {
+        "spark.sql.shuffle.partitions": parallel,
+        "spark.default.parallelism": parallel,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.shuffle.compress": "false",
+        "spark.shuffle.spill.compress": "false",
+    }
+
+
+def _on_a_cluster(
+    settings: Settings, folder: Path, program: Path | None, archive: list[str]
+) -> dict[str, str]:
+    """The archive of classes is there for executors on this machine; others do without."""
+    wanted = {
+        **EXECUTORS,
+        "spark.executor.extraJavaOptions": " ".join([JVM, *archive]),
+        **executors.prepared(folder, executors.environment(settings.environment), program),
+    }
+    if re.match(r"spark://(127\.|localhost)", settings.master):
+        wanted |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return wanted
+
+
+def _plain_python(folder: Path) -> Path:
+    script = folder / "python"
+    script.write_text(f"#!/bin/sh\nexec '{sys.executable}' \"$@\"\n")
+    script.chmod(0o755)
+    return script
+
+
+def _with_executors(spark: Spark, settings: Settings) -> Spark:
+    """Once executors are there: as many tasks as they have cores."""
+    context: Any = spark.session.sparkContext
+    give_up_at = time.monotonic() + EXECUTORS_WITHIN
+    known, since = 0, time.monotonic()
+    while known == 0 or time.monotonic() - since < SETTLED:
+        found = context._jsc.sc().getExecutorMemoryStatus().size() - 1  # the driver is one of them
+        if found != known:
+            known, since = found, time.monotonic()
+        elif known == 0 and time.monotonic() > give_up_at:
+            spark.stop()
+            raise ServerError(
+                "the cluster gives no executor",
+                where=settings.master,
+                got=f"none after {EXECUTORS_WITHIN} seconds",
+                hint="are workers there, with cores and memory left? the log says more: "
+                f"{spark.folder / 'spark.log'}",
+            )
+        time.sleep(0.1)
+    parallel = context.defaultParallelism
+    if "spark.sql.shuffle.partitions" not in settings.spark:
+        spark.session.conf.set("spark.sql.shuffle.partitions", parallel)
+    return replace(spark, parallel=parallel)
 
 
 def _created(builder: Any, master: str, folder: Path) -> SparkSession:
@@ -138,6 +242,17 @@ def _created(builder: Any, master: str, folder: Path) -> SparkSession:
 
 def _jars() -> list[Path]:
     return sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
+
+
+@contextmanager
+def _inside(folder: Path) -> Iterator[None]:
+    """The JVM keeps the folder in which it was started; it finds its Python there."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 @contextmanager

@@ -36,6 +36,7 @@ from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.lots import Lot, LotReader
 from riverrun.kernels.pages import PUNCTUATION, encode_punctuation, status_chunk
 from riverrun.program import Program
+from riverrun.spark import drain
 from riverrun.spark.portable import portable, without_processors
 from riverrun.spark.writer import Identity, StreamSink, last_status
 from riverrun.spark.zygote import settle
@@ -140,6 +141,8 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.planner.stop_at_end()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        if drain.asked(self.job.status):
+            return start
         begin = Offset(**start)
         end = self.planner.next(begin)
         return (end if end == begin else replace(end, parallel=self.job.parallel)).logged()

@@ -1,0 +1,51 @@
+"""`riverrun check`: what a changed program would do with its checkpoint."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from riverrun.cli import options, say_json
+from riverrun.cli.grid import print_grid
+from riverrun.cli.program_file import load_app
+
+COLUMNS = ("part", "name", "change", "outcome", "why")
+
+
+@click.command("check")
+@click.argument("program", type=click.Path(path_type=Path))
+@options.json_option
+def command(program: Path, as_json: bool) -> None:
+    """Compare PROGRAM with its checkpoint. Nothing is started, and nothing changed.
+
+    The exit code is 0 if `riverrun run` would go on, and 2 if it would refuse.
+
+    \b
+    riverrun check app.py
+    riverrun check app.py --json
+    """
+    # Spark only when it is needed
+    from riverrun.runtime.shape import shape_of  # noqa: PLC0415
+    from riverrun.runtime.upgrades import read, refused, verdicts  # noqa: PLC0415
+
+    app = load_app(program)
+    before = read(options.settings().checkpoint_root / app.name)
+    found = verdicts(before, shape_of(app))
+    stops = refused(found)
+    if as_json:
+        made_by = before.get("riverrun") if before else None
+        say_json({
+            "application": app.name, "resumes": not stops, "made_by": made_by,
+            "parts": [asdict(each) for each in found],
+        })  # fmt: skip
+    else:
+        rows = ((v.part, v.name, v.change, v.outcome, v.why or "") for v in found)
+        print_grid(COLUMNS, rows, numbers=())
+        for each in stops:
+            click.echo(f"\n{each.part} {each.name}: {each.ways_out}")
+        click.echo(f"\n{app.name} {'cannot resume' if stops else 'resumes'}")
+    if stops:
+        sys.exit(2)

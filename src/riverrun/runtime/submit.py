@@ -1,0 +1,103 @@
+"""Starts a program on a cluster and returns: in the background here, or through spark-submit."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from riverrun.app import App
+from riverrun.config import Settings, settings_file
+from riverrun.embedded import process
+from riverrun.embedded.spark_cluster import spark_home
+from riverrun.errors import ConfigError, JobError
+from riverrun.runtime import applications
+from riverrun.spark import executors, session
+from riverrun.spark.executors import UNPACKED
+
+BEGINS_WITHIN = 180.0
+COMMAND = [sys.executable, "-c", "from riverrun.cli import entry; entry()"]
+
+
+@dataclass(frozen=True)
+class Started:
+    """A program in the background."""
+
+    name: str
+    pid: int
+    log: Path
+
+
+def background(app: App, program: Path, settings: Settings, options: list[str]) -> Started:
+    """`riverrun run` in a process of its own; returns once it runs."""
+    folder = settings.home / "runs" / app.name
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "submit.log"
+    command = [*COMMAND, "run", str(program.absolute()), *options]
+    pid = process.spawn(command, output=log)
+    give_up_at = time.monotonic() + BEGINS_WITHIN
+    while not _runs(settings, app.name, pid):
+        if not process.alive(pid) or time.monotonic() > give_up_at:
+            lines = log.read_text(errors="replace").splitlines()[-6:]
+            got = "\n    ".join(["", *lines])
+            raise JobError(f"the application {app.name!r} did not start", where=log, got=got)
+        time.sleep(0.1)
+    return Started(app.name, pid, log)
+
+
+def _runs(settings: Settings, name: str, pid: int) -> bool:
+    """The lock is held from the beginning; the facts are noted when the query runs."""
+    if not (settings.checkpoint_root / name / "lock").exists():
+        return False
+    found = applications.application(settings, name)
+    return found.pid == pid and found.started_at is not None
+
+
+def spark_submit(
+    app: App, settings: Settings, options: Mapping[str, bool | int], *, deploy_mode: str = "cluster"
+) -> list[str]:
+    """The command that has YARN or Kubernetes run the program, its driver included."""
+    chosen = executors.environment(settings.environment)
+    if chosen.archive is None:
+        raise ConfigError(
+            "the driver and the executors need an environment of their own",
+            where=settings.master,
+            hint="make one with `riverrun package`, and give it with --environment; or --package",
+        )
+    sent = settings.home / "runs" / app.name / "executors"
+    sent.mkdir(parents=True, exist_ok=True)
+    code = sent / executors.CODE
+    executors.pack(code, executors.folder_of(app.at.file))
+    command = [str(spark_home() / "bin" / "spark-submit"), "--master", settings.master]
+    command += ["--deploy-mode", deploy_mode, "--name", app.name, "--py-files", str(code)]
+    if (file := settings_file()) is not None:
+        command += ["--files", str(file)]
+    for name, value in _configuration(settings, chosen).items():
+        command += ["--conf", f"{name}={value}"]
+    main = Path(__file__).parents[1] / "cli" / "submitted.py"
+    return [*command, str(main), Path(app.at.file).stem, json.dumps(dict(options))]
+
+
+def _configuration(settings: Settings, chosen: executors.Environment) -> dict[str, str]:
+    python = f"./{UNPACKED}/bin/python"
+    found = {
+        **session.WANTED,
+        **session.EXECUTORS,
+        **chosen.settings(),
+        "spark.driver.extraJavaOptions": session.JVM,
+        "spark.pyspark.python": python,
+        "spark.python.daemon.module": "riverrun.spark.daemon",
+    }
+    environ = {"RIVERRUN_MASTER": settings.master, "POLARS_MAX_THREADS": "1"}
+    environ["RIVERRUN_CHECKPOINTS"] = str(settings.checkpoint_root)
+    if settings.brokers:
+        environ["RIVERRUN_BROKERS"] = settings.brokers
+    prefixes = {"yarn": "spark.yarn.appMasterEnv.", "k8s": "spark.kubernetes.driverEnv."}
+    kind = re.split(r"\W", settings.master)[0]
+    if kind in prefixes:
+        found |= {f"{prefixes[kind]}{name}": value for name, value in environ.items()}
+    return {**found, **settings.spark}

@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 from conftest import Command
-from riverrun.bench import load
+from riverrun import config
+from riverrun.bench import database, load
 from riverrun.bench.report import Report
 from riverrun.bench.results import differing
 
@@ -67,3 +68,11 @@ def test_a_long_run_samples_memory(riverrun: Command, broker: dict[str, str]):
     assert len(found["samples"]) >= 15
     targets = {each["name"]: each for each in found["targets"]}
     assert targets["state at the end, seconds of input"]["holds"]
+
+
+def test_upserts_are_measured_next_to_executemany_on_the_same_rows(postgres):
+    found = database.upserts(config.load(), rows=2000, rounds=1)
+    assert found["upserts per second"] > 0
+    assert found["times executemany"] == pytest.approx(
+        found["upserts per second"] / found["upserts per second, executemany"]
+    )

@@ -109,6 +109,15 @@ def test_a_row_that_a_later_batch_wrote_is_left_alone(database, counts):
     assert database.counts() == {"/a": 2, "/b": 2}
 
 
+def test_a_row_without_a_version_is_replaced(database):
+    database.query("CREATE TABLE counts (page text PRIMARY KEY, n bigint, _version bigint)")
+    database.query("INSERT INTO counts VALUES ('/a', 1, NULL), ('/b', 1, NULL)")
+    counts = database.table()
+    database.destination.prepare([counts])
+    database.deliver(counts, [(1, "/a", 2), (-1, "/b", 1)])
+    assert database.counts() == {"/a": 2}
+
+
 def test_outputs_of_one_part_take_effect_together(database, counts):
     rows = [(1, "/a", 1)]
     both = [(counts, changed(rows)), (database.stream("clicks"), added(rows))]

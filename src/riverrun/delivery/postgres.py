@@ -240,7 +240,7 @@ def _merge(connection: psycopg.Connection, output: OutputSpec, text: bytes) -> N
         count = _copy(connection, staged, columns, text)
         found = connection.execute(
             f"UPDATE {target} AS own SET {', '.join(f'{name} = new.{name}' for name in changed)}"
-            f" FROM {staged} AS new WHERE {same} AND own.{VERSION} <= new.{VERSION}"
+            f" FROM {staged} AS new WHERE {same} AND (own.{VERSION} > new.{VERSION}) IS NOT TRUE"
         ).rowcount
         if found < count:
             connection.execute(
@@ -248,7 +248,7 @@ def _merge(connection: psycopg.Connection, output: OutputSpec, text: bytes) -> N
                 f" WHERE NOT EXISTS (SELECT FROM {target} AS own WHERE {same})"
                 f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET"
                 f" {', '.join(f'{name} = excluded.{name}' for name in changed)}"
-                f" WHERE own.{VERSION} <= excluded.{VERSION}"
+                f" WHERE (own.{VERSION} > excluded.{VERSION}) IS NOT TRUE"
             )
 
 
@@ -265,7 +265,7 @@ def _delete(connection: psycopg.Connection, load: Load, gone: pa.Table, tick: in
         for condition in same:
             connection.execute(
                 f"DELETE FROM {table_name(output)} AS own USING {staged} AS gone"
-                f" WHERE {condition} AND own.{VERSION} <= {tick}"
+                f" WHERE {condition} AND (own.{VERSION} > {tick}) IS NOT TRUE"
             )
 
 

@@ -41,7 +41,6 @@ class SqliteFile(Destination):
     def prepare(self, outputs: Sequence[OutputSpec]) -> None:
         refuse_own_columns(outputs)
         refuse_types(outputs, column_type)
-        self.file.parent.mkdir(parents=True, exist_ok=True)
         with self._transaction() as connection:
             clashes = [(_table(output), list(_clashes(connection, output))) for output in outputs]
             refuse_clashes(clashes, self.file)
@@ -96,6 +95,7 @@ class SqliteFile(Destination):
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Writers wait for each other, so that nothing is read that changes before it is used."""
         try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
             with closing(sqlite3.connect(self.file, timeout=PATIENCE, isolation_level=None)) as own:
                 own.execute("PRAGMA journal_mode=WAL")
                 own.execute("BEGIN IMMEDIATE")
@@ -106,7 +106,7 @@ class SqliteFile(Destination):
                         own.execute("ROLLBACK")
                     raise
                 own.execute("COMMIT")
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             raise DatabaseError("SQLite refuses", where=self.file, got=error) from error
 
 
@@ -148,7 +148,7 @@ def _write(connection: sqlite3.Connection, changes: Changes, tick: int) -> None:
     changed = [place for place, name in enumerate(names) if name not in output.key]
     new = "".join(f"{quoted(names[place])} = ?, " for place in changed)
     connection.executemany(
-        f"UPDATE {table} SET {new}{VERSION} = ? WHERE {same} AND {VERSION} <= ?",
+        f"UPDATE {table} SET {new}{VERSION} = ? WHERE {same} AND ({VERSION} > ?) IS NOT TRUE",
         ((*_picked(row, changed), tick, *_picked(row, key), tick) for row in rows),
     )
     connection.executemany(
@@ -158,7 +158,7 @@ def _write(connection: sqlite3.Connection, changes: Changes, tick: int) -> None:
     )
     if changes.gone is not None:
         same = " AND ".join(f"{quoted(name)} IS ?" for name in changes.gone.column_names)
-        delete = f"DELETE FROM {table} WHERE {same} AND {VERSION} <= ?"
+        delete = f"DELETE FROM {table} WHERE {same} AND ({VERSION} > ?) IS NOT TRUE"
         connection.executemany(delete, ((*row, tick) for row in _rows(changes.gone)))
 
 

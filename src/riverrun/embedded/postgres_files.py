@@ -110,6 +110,9 @@ def prepare(files: Files) -> None:
             "PostgreSQL's data folder cannot be made",
             where=files.data,
             got=(answer.stderr + answer.stdout).strip()[-1500:],
+            hint="root needs user namespaces for it: use another account, or set `postgres`"
+            if os.geteuid() == 0
+            else None,
         )
     draft.replace(files.data)
 

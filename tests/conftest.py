@@ -98,12 +98,18 @@ def own_schema(postgres_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture(scope="session")
-def standalone(broker_settings: Settings) -> Iterator[Cluster]:
-    """A Spark master with two workers, in the home of the session's broker."""
+def cluster_settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    home = tmp_path_factory.mktemp("cluster")
+    return config.load(start=home, environ={"RIVERRUN_HOME": str(home)})
+
+
+@pytest.fixture(scope="session")
+def standalone(cluster_settings: Settings) -> Iterator[Cluster]:
+    """A Spark master with two workers, in a home of their own."""
     try:
-        yield spark_cluster.up(broker_settings, workers=2)
+        yield spark_cluster.up(cluster_settings, workers=2)
     finally:
-        spark_cluster.down(broker_settings)
+        spark_cluster.down(cluster_settings)
 
 
 @pytest.fixture

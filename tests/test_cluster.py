@@ -191,15 +191,17 @@ def test_what_is_sent_to_yarn_can_be_seen_first(tmp_path, riverrun, monkeypatch)
 
 
 def test_a_worker_that_ended_is_started_again_and_all_end_with_down(
-    broker_settings, standalone, tmp_path, riverrun, monkeypatch
+    cluster_settings, standalone, riverrun, monkeypatch
 ):
-    monkeypatch.setenv("RIVERRUN_HOME", str(broker_settings.home))
-    psutil.Process(standalone.workers[0].pid).kill()
+    monkeypatch.setenv("RIVERRUN_HOME", str(cluster_settings.home))
+    killed = psutil.Process(standalone.workers[0].pid)
+    killed.kill()
+    killed.wait()
     shown = json.loads(riverrun("status", "--json").out)["spark"]
     assert (shown["master"], len(shown["workers"])) == (standalone.master, 1)
-    again = spark_cluster.up(broker_settings, workers=2)
+    again = spark_cluster.up(cluster_settings, workers=2)
     assert (again.master, again.pid) == (standalone.master, standalone.pid)
     assert [each.number for each in again.workers] == [1, 2]
-    assert spark_cluster.down(broker_settings)
-    assert not any(psutil.pid_exists(pid) for pid in (again.pid, *(w.pid for w in again.workers)))
-    assert spark_cluster.down(broker_settings) is False
+    assert "Spark is stopped" in riverrun("down").out
+    assert spark_cluster.status(cluster_settings) is None
+    assert spark_cluster.down(cluster_settings) is False

@@ -12,6 +12,7 @@ import shutil
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from importlib.util import find_spec
@@ -27,6 +28,7 @@ from riverrun.errors import ServerError
 
 PORT = 7077
 START = timedelta(minutes=1)
+STOP = timedelta(seconds=15)
 MEMORY = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 OPENED = (
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
@@ -206,7 +208,10 @@ def _asked(state: _State) -> dict[str, Any] | None:
 def _down(folder: Path) -> bool:
     found = list(_processes(folder))
     for each in found:
-        process.stop(each, patience=timedelta(seconds=15))
+        with suppress(psutil.NoSuchProcess):
+            each.terminate()  # all at once: they need not wait for each other
+    for each in found:
+        process.stop(each, patience=STOP)
     state = _read(folder)
     if state is not None:
         _write(folder, _State(state.port, state.page))

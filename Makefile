@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test gate bench bench-windows soak lock clean
+.PHONY: help install demo test gate bench bench-windows bench-delivery bench-cluster chaos soak lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 24
@@ -52,6 +52,15 @@ bench: install ## events per second on this machine
 
 bench-windows: install ## hopping, session and sliding windows, next to plain PySpark
 	$(BIN)/riverrun bench windows $(ARGS)
+
+bench-delivery: install ## what exactly once costs, to Kafka and PostgreSQL
+	$(BIN)/riverrun bench delivery $(ARGS)
+
+bench-cluster: install ## two workers of a standalone cluster, next to local mode
+	$(BIN)/riverrun bench cluster $(ARGS)
+
+chaos: install ## 50 kills against a ledger (ARGS="--kills 10 --seed 7")
+	$(BIN)/python tests/chaos.py $(ARGS)
 
 soak: install ## memory over ten minutes of steady input
 	$(BIN)/riverrun bench windows --soak 600 $(ARGS)

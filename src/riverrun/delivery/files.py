@@ -89,7 +89,8 @@ class Folder(Destination):
             noted = journal.noted(part.checkpoint)
             done = self.committed(part.checkpoint, noted)
             if batch <= done:
-                compare(now, done, noted, self.folder)
+                if batch < done or not part.keep_written:
+                    compare(now, done, noted, self.folder)
                 self.complete(journal, noted)
             else:
                 self.commit(journal, now, noted)

@@ -148,7 +148,8 @@ def compare(batch: Batch, done: int, noted: Batch | None, folder: Path) -> None:
         where=folder,
         got=got,
         hint="nothing was written; undo what changed since (the program, or a restored "
-        "checkpoint), or start over with --fresh and an empty folder",
+        "checkpoint); or keep what is written: `riverrun run … --keep-written`; or start over with "
+        "--fresh and an empty folder",
     )
 
 

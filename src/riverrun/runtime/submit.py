@@ -90,7 +90,6 @@ def _configuration(settings: Settings, chosen: executors.Environment) -> dict[st
         **chosen.settings(),
         "spark.driver.extraJavaOptions": session.JVM,
         "spark.pyspark.python": python,
-        "spark.python.daemon.module": "riverrun.spark.daemon",
     }
     environ = {"RIVERRUN_MASTER": settings.master, "POLARS_MAX_THREADS": "1"}
     environ["RIVERRUN_CHECKPOINTS"] = str(settings.checkpoint_root)

@@ -75,7 +75,6 @@ def prepared(folder: Path, chosen: Environment, program: Path | None) -> dict[st
     pack(sent / CODE, program)
     return {
         "spark.files": f"{script},{sent / CODE}",
-        "spark.python.daemon.module": "riverrun.spark.daemon",
         **chosen.settings(),
     }
 

@@ -29,10 +29,10 @@ def translated() -> Iterator[None]:
 
 def from_text(text: str) -> RiverrunError:
     """Finds the error that a reader, kernel or writer raised; else the last Python line."""
-    raised = re.finditer(r"riverrun\.errors\.\w+: (.+) \[(RR\d+)\]((?:\n  \w+: .*)*)", text)
+    raised = re.finditer(r"riverrun\.errors\.\w+: (.+) \[(RR\d+)\]((?:\n +\w+: .*)*)", text)
     own = next(reversed(list(raised)), None)  # the last one: others are its causes
     if own:
-        details = dict(re.findall(r"\n  (where|got|hint): (.*)", own[3]))
+        details = dict(re.findall(r"\n +(where|got|hint): (.*)", own[3]))
         return CODES.get(own[2], JobError)(own[1], **details)
     python = re.findall(r"^(?:\w+\.)*(\w*(?:Error|Exception|Interrupt)): (.+)$", text, re.MULTILINE)
     got = ": ".join(python[-1]) if python else text.strip().splitlines()[0][:500]

@@ -27,10 +27,21 @@ from riverrun.config import load
     help="Most events per batch.",
 )
 @click.option(
+    "--batch-time",
+    default="5 seconds",
+    show_default=True,
+    metavar="DURATION",
+    help="How long a batch should take; its size follows.",
+)
+@click.option(
     "--json", "as_json", is_flag=True, help="Print each batch's status as one line of JSON."
 )
 def command(
-    program: Path, brokers: str | None, master: str | None, as_json: bool, **options: bool | int
+    program: Path,
+    brokers: str | None,
+    master: str | None,
+    as_json: bool,
+    **options: bool | int | str,
 ) -> None:
     """Run PROGRAM until Ctrl-C.
 

@@ -15,11 +15,12 @@ from pyspark.sql.streaming import StreamingQuery
 
 from riverrun.app import App
 from riverrun.config import Settings
-from riverrun.connectors import admin
+from riverrun.connectors import admin, lag
 from riverrun.connectors.kafka import KafkaTopics
 from riverrun.delivery.destinations import Places, destinations
 from riverrun.embedded import java, kafka
 from riverrun.errors import TopicError
+from riverrun.event_time import Duration, microseconds
 from riverrun.program import Program
 from riverrun.runtime import checkpoint
 from riverrun.spark import session as spark_session
@@ -42,6 +43,8 @@ class Options:
     once: bool = False
     """Read what there is, then stop."""
     max_events: int = 500_000
+    batch_time: Duration | None = "5 seconds"
+    """How long a batch should take: its size follows. None: as large as it may be."""
 
 
 class Running:
@@ -51,8 +54,9 @@ class Running:
         self.query, self.status_folder = query, status
 
     def status(self) -> dict[str, Any] | None:
-        """Counts and clocks after the last batch; None before the first."""
-        return last_status(self.status_folder)
+        """Counts and clocks after the last batch, and the lag; None before the first."""
+        status = last_status(self.status_folder)
+        return status and {**status, "lag": lag.noted(self.status_folder / lag.LAG)}
 
     def watch(self) -> Iterator[dict[str, Any]]:
         """Each batch's status as it is committed, until the query ends."""
@@ -77,7 +81,7 @@ class Running:
 @contextmanager
 def started(app: App, settings: Settings, options: Options, tell: Tell) -> Iterator[Running]:
     """The application, running; everything that was started is stopped on the way out."""
-    program = app.program()
+    program, batch_seconds = app.program(), _seconds(options.batch_time)
     folder = settings.checkpoint_root / program.name
     with checkpoint.held(folder, program.name):
         if options.fresh:
@@ -110,6 +114,7 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
                 collect=None,
                 parallel=spark_session.cores(settings.master),
                 max_events=options.max_events,
+                batch_seconds=batch_seconds,
                 identity=identity,
                 places=places,
                 query_id=f"{program.name}-{identity.run}",
@@ -131,6 +136,10 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
             spark.stop()
 
 
+def _seconds(duration: Duration | None) -> float | None:
+    return None if duration is None else max(microseconds(duration, "--batch-time"), 1) / 1e6
+
+
 def _run_folder(settings: Settings, name: str) -> Path:
     folder = settings.home / "runs" / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -147,7 +156,7 @@ def _require_append_time(program: Program, client: dict[str, str]) -> None:
     for source in program.sources:
         if not isinstance(source.time, AppendTime):
             continue
-        found = admin.setting(client, source.topic, admin.TIMESTAMP_TYPE)
+        found = admin.settings(client, source.topic)[admin.TIMESTAMP_TYPE]
         if found != admin.APPEND_TIME:
             raise TopicError(
                 f"the topic {source.topic!r} does not keep append time",

@@ -23,6 +23,8 @@ from pyspark.sql.types import StructType
 
 from riverrun.connectors.files import MemoryTopics, read_files
 from riverrun.connectors.kafka import KafkaRecords, KafkaTopics
+from riverrun.connectors.lag import LAG, LagBook
+from riverrun.connectors.pacing import Pacer
 from riverrun.connectors.planning import (
     KafkaPlanner,
     MemoryPlanner,
@@ -61,6 +63,8 @@ class Job:
     """Where to put all output, instead of its sinks."""
     parallel: int
     max_events: int
+    batch_seconds: float | None
+    """How long a batch should take; None: as long as it takes."""
     identity: Identity
     places: Places | None
     """What destinations need; None when all output is collected."""
@@ -128,7 +132,11 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if job.client is None:
             return MemoryPlanner(job.program, memory_topics(self.encoded), ended=job.ended)
         topics = KafkaTopics(job.client)
-        return KafkaPlanner(job.program, topics, lambda: last_status(job.status), job.max_events)
+        pacer = Pacer(job.max_events, job.batch_seconds)
+        book = LagBook(job.program.name, topics.admin, job.status / LAG)
+        return KafkaPlanner(
+            job.program, topics, lambda: last_status(job.status), pacer=pacer, book=book
+        )
 
     def initialOffset(self) -> dict[str, Any]:
         return self.planner.first().logged()

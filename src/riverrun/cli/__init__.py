@@ -14,8 +14,8 @@ import click
 from riverrun.errors import RiverrunError
 
 COMMANDS = (
-    "bench", "demo", "describe", "down", "lag", "produce", "run", "status", "tail", "topics", "try",
-    "up", "watermarks",
+    "backup", "bench", "demo", "describe", "down", "lag", "produce", "restore", "run", "status",
+    "tail", "topics", "try", "up", "watermarks",
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from riverrun.errors import ConfigError
 
 FILE = "riverrun.toml"
+SIZES = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class Settings:
     spark: Mapping[str, str] = field(default_factory=dict)
     master: str = "local[*]"
     checkpoints: Path | None = None
+    state_memory: int = 1 << 30
+    """Bytes of state that a Python worker holds in memory; the rest is on disk."""
 
     @property
     def checkpoint_root(self) -> Path:
@@ -69,6 +72,7 @@ def load(start: Path | None = None, environ: Mapping[str, str] | None = None) ->
         spark={name: str(value) for name, value in table.pop("spark", {}).items()},
         master=environ.get("RIVERRUN_MASTER") or table.pop("master", "local[*]"),
         checkpoints=_checkpoints(file, table, environ),
+        state_memory=_bytes(table.pop("state_memory", "1 GB"), file),
     )
     return found.checked()
 
@@ -82,7 +86,7 @@ def _read(file: Path) -> dict[str, Any]:
         table = tomllib.loads(file.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError("the settings file is not valid TOML", where=file, got=error) from error
-    known = {"brokers", "kafka", "spark", "master", "home", "checkpoints"}
+    known = {"brokers", "kafka", "spark", "master", "home", "checkpoints", "state_memory"}
     unknown = sorted(set(table) - known)
     if unknown:
         raise ConfigError(
@@ -126,3 +130,16 @@ def _checkpoints(
     if named is None:
         return None
     return ((file.parent if file else Path.cwd()) / Path(named).expanduser()).absolute()
+
+
+def _bytes(text: Any, file: Path | None) -> int:
+    """`"512 MB"` in bytes."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(KB|MB|GB|TB)", str(text).strip(), re.IGNORECASE)
+    if not found:
+        raise ConfigError(
+            "a size cannot be read",
+            where=file,
+            got=f"state_memory = {text!r}",
+            hint='write it as "512 MB" or "2 GB"',
+        )
+    return int(float(found[1]) * SIZES[found[2].upper()])

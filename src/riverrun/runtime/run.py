@@ -118,6 +118,7 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
                 identity=identity,
                 places=places,
                 query_id=f"{program.name}-{identity.run}",
+                state_memory=settings.state_memory,
             )
             query = start_query(
                 spark.session,

@@ -31,6 +31,9 @@ JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 PATIENCE = 120
 """Seconds that the JVM has to end: the first time it writes the archive of its classes."""
 
+LEAST_ROCKSDB = 64
+"""Megabytes for RocksDB in each JVM; half of a worker's `state_memory` if that is more."""
+
 
 def cores(master: str) -> int:
     """How many tasks run at once in local mode; 2 shuffle partitions per worker elsewhere."""
@@ -107,6 +110,9 @@ def start(name: str, *, settings: Settings, java: Java, folder: Path) -> Spark:
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+        "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
+        "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB":
+            str(max(settings.state_memory >> 21, LEAST_ROCKSDB)),
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.adaptive.enabled": "false",

@@ -69,6 +69,8 @@ class Job:
     places: Places | None
     """What destinations need; None when all output is collected."""
     query_id: str = ""
+    state_memory: int = 1 << 30
+    """Bytes of state that a worker holds in memory."""
 
     def encoded(self) -> str:
         return base64.b64encode(portable(self, self.program)).decode()

@@ -14,8 +14,8 @@ import click
 from riverrun.errors import RiverrunError
 
 COMMANDS = (
-    "backup", "bench", "demo", "describe", "down", "lag", "produce", "restore", "run", "status",
-    "tail", "topics", "try", "up", "watermarks",
+    "backup", "bench", "dead", "demo", "describe", "down", "lag", "produce", "restore", "run",
+    "status", "tail", "topics", "try", "up", "watermarks",
 )  # fmt: skip
 
 

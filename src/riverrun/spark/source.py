@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import pickle
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,8 +32,10 @@ from riverrun.connectors.planning import (
     tasks,
 )
 from riverrun.delivery.destinations import Places
+from riverrun.delivery.outbox import Status
 from riverrun.event_time import Now, Punctuation
 from riverrun.kernels.chunks import Chunk
+from riverrun.kernels.letters import Original, RecordPlace
 from riverrun.kernels.lots import Lot, LotReader
 from riverrun.kernels.pages import PUNCTUATION, encode_punctuation, status_chunk
 from riverrun.program import Program
@@ -103,7 +104,21 @@ class RiverrunSource(DataSource):
             places=job.places,
             status=job.status,
             collect=job.collect,
+            originals=Originals(self.options["job"] if job.client is None else None, job.client),
         )
+
+
+@dataclass(frozen=True)
+class Originals:
+    """Reads records again: from Kafka, or from the files of a job."""
+
+    encoded: str | None
+    client: dict[str, str] | None
+
+    def __call__(self, places: list[RecordPlace]) -> Mapping[RecordPlace, Original]:
+        if self.encoded is not None:
+            return memory_topics(self.encoded).originals(places)
+        return kafka_records(json.dumps(self.client)).originals(places)
 
 
 @dataclass
@@ -164,17 +179,14 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Task)
         job, reader = self.job, lot_reader(self.encoded)
-        punctuation, events, dead = partition.punctuation, 0, 0
-        rows: Counter[str] = Counter()
+        punctuation, tick = partition.punctuation, partition.now.tick
+        status = Status(tick=tick)
         for lot in _lots(self.encoded, partition):
             reading = reader.read(lot, partition.now)
-            events += lot.records.num_rows
-            dead += reading.dead
-            rows.update(reading.rows)
+            status.add(Status(events=lot.records.num_rows, **reading.counts))
             punctuation.add(Punctuation(highs=reading.highs))
             yield from as_batches(reading.chunks)
-        tick = partition.now.tick
-        marks = [status_chunk(0, events=events, dead=dead, rows=rows, tick=tick)]
+        marks = [status_chunk(0, **asdict(status))]
         if job.program.steps:
             data = encode_punctuation(punctuation)
             marks += [Chunk(page, PUNCTUATION, 0, data) for page in range(job.program.pages)]

@@ -225,6 +225,17 @@ def test_keys_and_values_that_are_not_text_are_kept():
     assert base64.b64decode(letter["value_base64"]) == b"\xff\xfe"
 
 
+def test_many_letters_are_completed_some_at_a_time(monkeypatch):
+    monkeypatch.setattr("riverrun.kernels.letters.AT_ONCE", 3)
+    app, views = source()
+    views.to("out")
+    driver = Driver(app)
+    driver.send("views", *[BAD] * 10, headers={"trace": "7"})
+    letters = [line["value"] for line in driver.batch().of("dead")]
+    assert [letter["offset"] for letter in letters] == list(range(10))
+    assert all(letter["headers"][0]["value"] == "7" for letter in letters)
+
+
 def test_a_row_of_a_step_tells_what_the_step_was_given():
     app, bad = into_step_of_a_step(None)
     letter = next(line["value"] for line in run(app, bad)[1] if line["output"] == "dead")

@@ -137,7 +137,7 @@ class LiveView:
         return (
             f"{self.name}: batch {status['batch']}, {status['events']:,} events"
             f" ({self.rate:,.0f}/s){_lag(status)}, late {sum(status['late'].values()):,}"
-            f", dead {status['dead']:,}"
+            f", dead {status['dead']:,}{_dropped(status)}"
             f"{f', written: {written}' if written else ''}{first}"
         )
 
@@ -166,6 +166,10 @@ def _lag(status: dict[str, Any]) -> str:
     partitions = (status.get("lag") or {}).get("partitions", {}).values()
     behind = sum(each["end"] - each["read"] for each in partitions)
     return f", {behind:,} behind" if behind else ""
+
+
+def _dropped(status: dict[str, Any]) -> str:
+    return f", dropped {status['dropped']:,}" if status.get("dropped") else ""
 
 
 def _newest(item: tuple[str, dict[str, Any]]) -> tuple[str, float]:

@@ -40,6 +40,9 @@ LAST = 9_000_000_000_000_000
 NO_TIME = datetime(1970, 1, 1)
 """Of records that could not be read; their letters have the records' own."""
 
+AT_ONCE = 20_000
+"""Letters that are completed together: a topic may be of nothing else."""
+
 
 class Place(NamedTuple):
     """Where a row stands among all: its time, and its position."""
@@ -163,6 +166,11 @@ def letters_table(verdict: Verdict, topics: tuple[str, ...]) -> pa.Table:
 def completed(letters: pa.Table, fetch: Fetch) -> pa.Table:
     """Letters with their records as they were written, read again: headers too, which are not read
     of all records, since few fail and few have any."""
+    starts = range(0, letters.num_rows, AT_ONCE)
+    return pa.concat_tables([_completed(letters.slice(each, AT_ONCE), fetch) for each in starts])
+
+
+def _completed(letters: pa.Table, fetch: Fetch) -> pa.Table:
     rows = _with_numbers(letters).to_pylist()
     places = [_origin(row) for row in rows]
     found = fetch(sorted({place for place in places if place is not None}))

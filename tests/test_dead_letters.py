@@ -66,8 +66,11 @@ def test_a_dead_letter_tells_where_the_record_came_from_and_holds_it():
             "step": "decode",
             "cause": "the value is not JSON",
             "key": "user 1",
+            "key_base64": None,
             "value": "oops",
             "value_base64": None,
+            "headers": None,
+            "row": None,
         }
     ]
 

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 import riverrun as rr
 from riverrun.connectors import admin
 from riverrun.connectors.kafka import KafkaRecords, KafkaTopics
+from riverrun.connectors.pacing import Pacer
 from riverrun.connectors.planning import KafkaPlanner, Offset, share, tasks
 from riverrun.errors import RiverrunError, TopicError
 
@@ -22,7 +23,7 @@ def planner(broker, topic, *, start="earliest", on_loss="stop", max_events=1000,
     app = rr.App("planned")
     stream = app.stream(topic, schema="n int", start=start, on_loss=on_loss)
     stream.group_by("n").window(rr.tumbling("1 minute")).agg(c=rr.count()).to("out")
-    return KafkaPlanner(app.program(), KafkaTopics(broker), lambda: status, max_events)
+    return KafkaPlanner(app.program(), KafkaTopics(broker), lambda: status, Pacer(max_events, None))
 
 
 def send(broker, topic, values, *, timestamps=None):

@@ -179,13 +179,13 @@ def test_an_event_that_fails_is_set_aside_and_changes_nothing():
     eight, timer = (f"(processors.py:{line_of(text)})" for text in ('"eight"', '("timer")'))
     cause = "TypeError: seen is [0, 7, 'seven'], not BIGINT[]"
     out.of("dead").assert_is(f"""
-        topic  | offset | step | timestamp | key | cause
-        clicks | 1      | step | 12:01     | ann | ValueError: eight {eight}
-        clicks | 2      | step | 12:02     | ann | {cause}
-               |        | step | 12:03     | ann | KeyError: 'timer' {timer}
+        topic  | offset | step | cause
+        clicks | 1      | step | ValueError: eight {eight}
+        clicks | 2      | step | {cause}
+               |        | step | KeyError: 'timer' {timer}
     """)
     value = {"user": "ann", "n": 8, "at": "2026-01-01T12:01:00Z"}
-    assert json.loads(out.of("dead")[0]["value"]["value"]) == value
+    assert json.loads(out.of("dead")[0]["value"]["row"]) == value
     assert driver.status.dead == 3
     driver.run(clicks="at | user | n\n 12:09 | ann | 0").of("log").assert_is("""
         seen

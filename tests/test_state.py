@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from riverrun.kernels.state import FAN, SegmentCache, SegmentList, save
+from riverrun.kernels.state import FAN, Segment, SegmentCache, SegmentList, save
 from riverrun.testing.driver import MemoryStore
 
 SCHEMA = {"__window": pl.Int64, "__hash": pl.UInt64, "key": pl.String, "value": pl.Int64}
@@ -108,7 +108,7 @@ def test_segments_of_closed_windows_are_gone():
 
 
 def test_the_cache_keeps_to_its_limit_and_the_latest_segments():
-    one = frame({(0, "a"): 1}).estimated_size()
+    one = Segment("", frame({(0, "a"): 1})).size
     cache, store, ids = SegmentCache(3 * one), MemoryStore(), []
     for number in range(6):
         state = empty()

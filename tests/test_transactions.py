@@ -220,4 +220,4 @@ def test_a_topic_with_another_number_of_partitions_is_an_error(broker, name):
 
 
 def test_progress_is_kept_in_a_compacted_topic(broker, name):
-    assert admin.setting(broker, progress_topic(name), "cleanup.policy") == "compact"
+    assert admin.settings(broker, progress_topic(name))["cleanup.policy"] == "compact"

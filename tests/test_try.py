@@ -77,8 +77,11 @@ def test_each_row_is_one_line_of_json(attempt):
         "step": "decode",
         "cause": "the value is not JSON",
         "key": None,
+        "key_base64": None,
         "value": "oops",
         "value_base64": None,
+        "headers": None,
+        "row": None,
     }
     assert rows(outcome) == [
         {"output": "payments", "op": "+", "key": "v", "value": paid},

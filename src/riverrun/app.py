@@ -12,7 +12,8 @@ from riverrun.event_time import By, Duration, Pace, microseconds, milliseconds_o
 from riverrun.kernels import sql
 from riverrun.plan.compile import compile_program, spark_functions
 from riverrun.plan.nodes import Output, Source, changes
-from riverrun.program import Program
+from riverrun.program import OnError, Program
+from riverrun.relation import checked_policy
 from riverrun.schema import METADATA, Schema, parse
 from riverrun.sinks import Guarantee, Topic, check_columns
 from riverrun.stream import Stream
@@ -57,6 +58,7 @@ class App:
         max_ahead: Duration | None = "1 day",
         start: str = "earliest",
         on_loss: Literal["stop", "skip"] = "stop",
+        on_error: OnError | None = None,
     ) -> Stream:
         """Read a topic of JSON records.
 
@@ -67,7 +69,8 @@ class App:
         Records for which `punctuation`, a condition, is true are no rows: they say that nothing
         before their time will come. Records more than `max_ahead` ahead are dead letters. `start`
         is where a new application begins: "earliest", "latest" or a time; `on_loss` what to do when
-        retention has deleted unread records.
+        retention has deleted unread records; `on_error` what to do with records that cannot be
+        read: "set aside" (dead letters), "stop" or "drop".
         """
         at = caller()
         _check_topic(topic, at)
@@ -85,6 +88,7 @@ class App:
             topic, given.columns, given.rows(when), key, when, pace, start, on_loss, at,
             given.checked_producer(producer), given.checked_condition(punctuation, when),
             None if max_ahead is None else microseconds(max_ahead, at),
+            checked_policy(on_error, None, at),
         )  # fmt: skip
         return Stream(self, node)
 

@@ -13,6 +13,7 @@ from typing import Any
 from riverrun.errors import ConfigError
 
 FILE = "riverrun.toml"
+SIZES = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Settings:
     checkpoints: Path | None = None
     environment: str = "same"
     """The Python of a cluster's executors: the same at the same path, or an archive to send."""
+    state_memory: int = 1 << 30
+    """Bytes of state that a Python worker holds in memory; the rest is on disk."""
 
     @property
     def checkpoint_root(self) -> Path:
@@ -74,6 +77,7 @@ def load(start: Path | None = None, environ: Mapping[str, str] | None = None) ->
         master=environ.get("RIVERRUN_MASTER") or table.pop("master", "local[*]"),
         checkpoints=_checkpoints(file, table, environ),
         environment=_environment(file, table, environ),
+        state_memory=_bytes(table.pop("state_memory", "1 GB"), file),
     )
     return found.checked()
 
@@ -94,6 +98,7 @@ def _read(file: Path) -> dict[str, Any]:
         raise ConfigError("the settings file is not valid TOML", where=file, got=error) from error
     known = {
         "brokers", "postgres", "kafka", "spark", "master", "home", "checkpoints", "environment",
+        "state_memory",
     }  # fmt: skip
     unknown = sorted(set(table) - known)
     if unknown:
@@ -146,3 +151,16 @@ def _environment(file: Path | None, table: dict[str, Any], environ: Mapping[str,
         return named
     named = str(table.pop("environment", "same"))
     return named if named == "same" or file is None else str(file.parent / named)
+
+
+def _bytes(text: Any, file: Path | None) -> int:
+    """`"512 MB"` in bytes."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(KB|MB|GB|TB)", str(text).strip(), re.IGNORECASE)
+    if not found:
+        raise ConfigError(
+            "a size cannot be read",
+            where=file,
+            got=f"state_memory = {text!r}",
+            hint='write it as "512 MB" or "2 GB"',
+        )
+    return int(float(found[1]) * SIZES[found[2].upper()])

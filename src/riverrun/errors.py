@@ -114,7 +114,7 @@ class AlreadyRunning(RiverrunError):
 
 
 class CheckpointError(RiverrunError):
-    """The checkpoint does not fit the program."""
+    """The checkpoint does not fit the program, or would be replaced."""
 
     code = "RR402"
 

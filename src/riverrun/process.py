@@ -10,7 +10,8 @@ from typing import Any
 from riverrun.errors import Location, ProgramError
 from riverrun.plan.nodes import Process
 from riverrun.processor import FrameProcessor, Processor
-from riverrun.relation import Relation, origin_name, step_keys
+from riverrun.program import OnError
+from riverrun.relation import Relation, checked_policy, origin_name, step_keys
 from riverrun.schema import Schema, defaults, parse
 
 HANDLERS: dict[type, dict[str, tuple[str, ...]]] = {
@@ -25,7 +26,13 @@ TAKEN = ("clear",)
 
 
 def process_node(
-    rows: Relation, given: Any, by: str | list[str], name: str | None, at: Location
+    rows: Relation,
+    given: Any,
+    by: str | list[str],
+    *,
+    name: str | None,
+    on_error: OnError | None,
+    at: Location,
 ) -> Process:
     columns = (by,) if isinstance(by, str) else tuple(by)
     keys = step_keys("process", rows, columns, name, at)
@@ -43,6 +50,7 @@ def process_node(
         outputs=_outputs(processor, at),
         schema=rows.node.schema.visible,
         at=at,
+        on_error=checked_policy(on_error, None, at),
     )
 
 

@@ -14,6 +14,9 @@ from riverrun.windowing import Window
 
 Emit = Literal["changes", "ready", "final"]
 
+OnError = Literal["set aside", "stop", "drop"]
+"""What happens to a row that fails on its way into a source, step or output."""
+
 CLOSED = "/*closed*/"
 """Stands in a query for the last window that is closed."""
 
@@ -59,6 +62,8 @@ class Branch:
     """The user's line, for dead letters."""
     combined: str | None = None
     """The query of a step's input when no row can be late."""
+    on_error: OnError = "set aside"
+    """What happens to rows that the query fails on."""
 
     def when_closed(self, window: int) -> str:
         assert self.query is not None
@@ -86,6 +91,7 @@ class SourceSpec:
     """How far a record may be ahead of the wall clock and of its own timestamp."""
     at: str = ""
     """The user's line."""
+    on_error: OnError = "set aside"
 
     @property
     def edge(self) -> str:
@@ -201,6 +207,7 @@ class Processing(Step):
     outputs: tuple[tuple[str, Schema], ...]
     topics: tuple[str, ...]
     """By the index that positions hold."""
+    on_error: OnError = "set aside"
 
 
 @dataclass(frozen=True)
@@ -259,6 +266,11 @@ class Program:
         """The share of late rows beyond which there is an alert, by step."""
         steps = [step for step in self.steps if isinstance(step, Aggregating)]
         return {step.name: step.late_alert for step in steps if step.late_alert is not None}
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """What is read, by the index that positions hold."""
+        return tuple(source.topic for source in self.sources)
 
     def source(self, topic: str) -> SourceSpec:
         return next(source for source in self.sources if source.topic == topic)

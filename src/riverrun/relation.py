@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, get_args
 
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.kernels import sql
@@ -23,8 +23,11 @@ from riverrun.plan.nodes import (
     inputs_of,
     key_of,
 )
+from riverrun.program import OnError
 from riverrun.schema import RESERVED, Column, Schema, quoted
 from riverrun.sinks import Screen, Sink, Topic
+
+POLICIES = get_args(OnError)
 
 
 class Registry(Protocol):
@@ -116,16 +119,20 @@ class Relation:
                     hint=f"key: {', '.join(key_of(self.node))}",
                 )
 
-    def to(self, *sinks: str | Sink) -> None:
-        """Write to Kafka topics (by name) or other sinks. All outputs leave together."""
+    def to(self, *sinks: str | Sink, on_error: OnError | None = None) -> None:
+        """Write to Kafka topics (by name) or other sinks. All outputs leave together.
+
+        `on_error` tells what happens to rows that an expression fails on, on their way here.
+        """
         at = caller()
         if not sinks:
             raise ProgramError("to() needs a topic or a sink", where=at)
+        policy = checked_policy(on_error, self.node, at)
         for sink in sinks:
             target = Topic(sink) if isinstance(sink, str) else sink
             if isinstance(target, Screen) and target.name == "screen":
                 target = Screen(_screen_name(self.node))
-            self.registry.add(Output(self.node, target, at))
+            self.registry.add(Output(self.node, target, at, on_error=policy))
 
 
 def _screen_name(node: Node) -> str:
@@ -133,6 +140,24 @@ def _screen_name(node: Node) -> str:
         node = node.input
     origin = node.topic if isinstance(node, Source) else getattr(node, "name", "union")
     return f"screen:{origin}"
+
+
+def checked_policy(on_error: OnError | None, node: Node | None, at: Location) -> OnError:
+    """What happens to rows of `node` that fail on their way into the next step or output."""
+    if on_error is not None and on_error not in POLICIES:
+        raise ProgramError(
+            'on_error is one of "set aside", "stop", "drop"', where=at, got=repr(on_error)
+        )
+    if node is None or not changes(node):
+        return on_error or "set aside"
+    if on_error not in (None, "stop"):
+        raise ProgramError(
+            "a change of a table cannot be left out: the table would be wrong",
+            where=at,
+            got=f"on_error={on_error!r}",
+            hint="make the expression total, e.g. with try_cast; else the job stops",
+        )
+    return "stop"
 
 
 def step_keys(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from riverrun.aggregate import Agg, aggregation, is_number
+from riverrun.aggregate import Agg, aggregation, for_comparisons, refuse_clash, result_columns
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.event_time import Duration, duration_text, microseconds
 from riverrun.plan.nodes import (
@@ -26,8 +26,8 @@ from riverrun.plan.nodes import (
 )
 from riverrun.process import process_node
 from riverrun.processor import FrameProcessor, Processor
-from riverrun.program import Aggregation, Emit, compared_names
-from riverrun.relation import Registry, Relation, origin_name, step_keys
+from riverrun.program import Emit, OnError
+from riverrun.relation import Registry, Relation, checked_policy, origin_name, step_keys
 from riverrun.schema import RESERVED, Column, Schema, parse
 from riverrun.windowing import Window
 
@@ -86,13 +86,19 @@ class Stream(Relation):
             schema.require(column, at)
         return replace(self, node=KeyBy(self.node, columns, schema, at))
 
-    def group_by(self, *columns: str, name: str | None = None) -> Grouped:
+    def group_by(
+        self, *columns: str, name: str | None = None, on_error: OnError | None = None
+    ) -> Grouped:
         """Group rows by columns, for `.window(…).agg(…)` or `.agg(…)`. `name` names the step."""
-        at = caller()
-        columns = step_keys("group_by", self, columns, name, at)
-        return Grouped(self, columns, name, Window("all"), at)
+        return _grouped(self, columns, name, on_error)
 
-    def deduplicate(self, *columns: str, within: Duration, name: str | None = None) -> Stream:
+    def deduplicate(
+        self,
+        *columns: str,
+        within: Duration,
+        name: str | None = None,
+        on_error: OnError | None = None,
+    ) -> Stream:
         """Of rows with the same values in the columns, less than `within` apart, the first."""
         at = caller()
         keys = step_keys("deduplicate", self, columns, name, at)
@@ -100,9 +106,8 @@ class Stream(Relation):
         if period <= 0:
             raise ProgramError("deduplicate needs a period above zero", where=at, got=repr(within))
         made = name or f"{origin_name(self.node)}_once_by_{'_'.join(columns)}"
-        return replace(
-            self, node=Deduplicate(self.node, made, keys, period, self.node.schema.visible, at)
-        )
+        policy, schema = checked_policy(on_error, self.node, at), self.node.schema.visible
+        return replace(self, node=Deduplicate(self.node, made, keys, period, schema, at, policy))
 
     def mark_seen(
         self,
@@ -111,6 +116,7 @@ class Stream(Relation):
         error: float = 0.01,
         into: str = "seen",
         name: str | None = None,
+        on_error: OnError | None = None,
     ) -> Stream:
         """Add a column that tells whether the values of the columns were seen before.
 
@@ -129,9 +135,9 @@ class Stream(Relation):
             )
         made = name or f"{origin_name(self.node)}_seen_by_{'_'.join(columns)}"
         marked = Schema((*schema.columns, Column(into, "BOOLEAN")))
-        return replace(
-            self, node=MarkSeen(self.node, made, keys, into, capacity, error, marked, at)
-        )
+        policy = checked_policy(on_error, self.node, at)
+        node = MarkSeen(self.node, made, keys, into, capacity, error, marked, at, policy)
+        return replace(self, node=node)
 
     def process(
         self,
@@ -139,10 +145,11 @@ class Stream(Relation):
         *,
         by: str | list[str],
         name: str | None = None,
+        on_error: OnError | None = None,
     ) -> Processed:
         """Hand rows to a class of your own, with state and timers per key."""
-        at = caller()
-        return Processed(self.registry, process_node(self, processor, by, name, at))
+        node = process_node(self, processor, by, name=name, on_error=on_error, at=caller())
+        return Processed(self.registry, node)
 
     @property
     def late(self) -> Stream:
@@ -204,6 +211,7 @@ class Grouped:
     name: str | None
     kind: Window
     at: Location
+    on_error: OnError
     updatable: int = 0
     emit: Emit = "changes"
     late_alert: float | None = None
@@ -258,9 +266,9 @@ class Grouped:
             aggregation(n, a, node.schema, at, signed=signed, windowed=windowed)
             for n, a in aggregates.items()
         )
-        window = _for_comparisons(self.kind, made, at)
-        columns = self._key_columns() + tuple(c for a in made for c in _result_columns(a))
-        _refuse_clash(columns, at)
+        window = for_comparisons(self.kind, made, at)
+        columns = self._key_columns() + tuple(c for a in made for c in result_columns(a))
+        refuse_clash(columns, at)
         return Table(
             self.rows.registry,
             Aggregate(
@@ -274,6 +282,7 @@ class Grouped:
                 aggregations=made,
                 schema=Schema(columns),
                 at=at,
+                on_error=self.on_error,
             ),
         )
 
@@ -299,55 +308,6 @@ class Grouped:
                 return f"{name}_{kind}_{period}"
 
 
-def _for_comparisons(window: Window, made: tuple[Aggregation, ...], at: Location) -> Window:
-    """Windows that are compared with earlier ones are kept and emitted like hopping ones."""
-    compared = [each for each in made if each.compared_to]
-    if not compared:
-        return window
-    if window.kind not in ("tumbling", "hopping"):
-        raise ProgramError(
-            "only tumbling and hopping windows can be compared with earlier ones",
-            where=at,
-            got=f"{compared[0].name}: {window.kind}",
-        )
-    for each in compared:
-        if each.compared_to % window.hop:
-            raise ProgramError(
-                f"{each.name!r} is compared with a moment at which no window begins",
-                where=at,
-                got=f"{duration_text(each.compared_to)}, windows every {duration_text(window.hop)}",
-            )
-        if not is_number(each.type):
-            raise ProgramError(
-                f"{each.name!r} cannot be compared: it is no number", where=at, got=each.type
-            )
-    return replace(window, kind="hopping")
-
-
-def _result_columns(each: Aggregation) -> tuple[Column, ...]:
-    column = Column(each.name, each.type)
-    if not each.compared_to:
-        return (column,)
-    earlier, difference, ratio = compared_names(each.name)
-    return (
-        column,
-        Column(earlier, each.type),
-        Column(difference, each.type),
-        Column(ratio, "DOUBLE"),
-    )
-
-
-def _refuse_clash(columns: tuple[Column, ...], at: Location) -> None:
-    names = [column.name for column in columns]
-    for name in names:
-        if names.count(name) > 1 or name.startswith(RESERVED):
-            raise ProgramError(
-                f"the name {name!r} is taken",
-                where=at,
-                hint="choose another name for the aggregate",
-            )
-
-
 @dataclass(frozen=True)
 class Table(Relation):
     """Rows by key. A change takes the old row back (`-`) and puts the new one there (`+`)."""
@@ -368,11 +328,11 @@ class Table(Relation):
         """Add or replace columns; the key stays."""
         return replace(self, node=self._with_columns(named))
 
-    def group_by(self, *columns: str, name: str | None = None) -> Grouped:
+    def group_by(
+        self, *columns: str, name: str | None = None, on_error: OnError | None = None
+    ) -> Grouped:
         """Group the table's rows, for `.agg(…)`: a row that changes or goes is taken away again."""
-        at = caller()
-        columns = step_keys("group_by", self, columns, name, at)
-        return Grouped(self, columns, name, Window("all"), at)
+        return _grouped(self, columns, name, on_error)
 
     @property
     def late(self) -> Stream:
@@ -384,3 +344,12 @@ class Table(Relation):
                 hint="take .late from the table that .agg(…) returns",
             )
         return Stream(self.registry, Late(self.node, self.node.input.schema.visible, caller()))
+
+
+def _grouped(
+    rows: Stream | Table, columns: tuple[str, ...], name: str | None, on_error: OnError | None
+) -> Grouped:
+    at = caller()
+    keys = step_keys("group_by", rows, columns, name, at)
+    policy = checked_policy(on_error, rows.node, at)
+    return Grouped(rows, keys, name, Window("all"), at, policy)

@@ -57,7 +57,8 @@ def main() -> None:
     plan = json.loads(sys.argv[1])
     app = program(plan)
     settings = config.load().override(brokers=plan["brokers"], master=plan.get("master"))
-    options = Options(fresh=True, once=plan["once"], max_events=plan["batch"])
+    # batches of one size, as those of the engines that it is compared with
+    options = Options(fresh=True, once=plan["once"], max_events=plan["batch"], batch_time=None)
     with started(app, settings, options, lambda _: None) as running:
         meter = Meter(plan)
         meter.watch(running.query)

@@ -14,8 +14,8 @@ import click
 from riverrun.errors import RiverrunError
 
 COMMANDS = (
-    "bench", "check", "demo", "describe", "down", "package", "produce", "ps", "run",
-    "status", "stop", "submit", "tail", "topics", "try", "up", "watermarks",
+    "backup", "bench", "check", "dead", "demo", "describe", "down", "lag", "package", "produce",
+    "ps", "restore", "run", "status", "stop", "submit", "tail", "topics", "try", "up", "watermarks",
 )  # fmt: skip
 
 

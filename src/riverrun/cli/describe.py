@@ -9,7 +9,8 @@ import click
 from riverrun.cli import options, say_json
 from riverrun.cli.program_file import load_app
 from riverrun.errors import InputError
-from riverrun.plan.describe import as_dict, as_mermaid, as_text, topology
+from riverrun.plan.describe import as_dict, as_text, topology
+from riverrun.plan.mermaid import as_mermaid
 
 
 @click.command("describe")

@@ -155,7 +155,8 @@ class LiveView:
         first = f", first result after {self.first_result:.1f} s" if self.first_result else ""
         return (
             f"{self.name}: batch {status['batch']}, {status['events']:,} events"
-            f" ({self.rate:,.0f}/s), late {sum(status['late'].values()):,}, dead {status['dead']:,}"
+            f" ({self.rate:,.0f}/s){_lag(status)}, late {sum(status['late'].values()):,}"
+            f", dead {status['dead']:,}{_dropped(status)}"
             f"{f', written: {written}' if written else ''}{first}"
         )
 
@@ -177,6 +178,17 @@ class LiveView:
             style = "bold green" if key in self.changed else ""
             grid.add_row(*(_cell(value) for value in row.values()), style=style)
         return grid
+
+
+def _lag(status: dict[str, Any]) -> str:
+    """How many records are unread, if the job has noted it."""
+    partitions = (status.get("lag") or {}).get("partitions", {}).values()
+    behind = sum(each["end"] - each["read"] for each in partitions)
+    return f", {behind:,} behind" if behind else ""
+
+
+def _dropped(status: dict[str, Any]) -> str:
+    return f", dropped {status['dropped']:,}" if status.get("dropped") else ""
 
 
 def _newest(item: tuple[str, dict[str, Any]]) -> tuple[str, float]:

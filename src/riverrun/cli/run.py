@@ -34,6 +34,13 @@ from riverrun.config import load
     help="Most events per batch.",
 )
 @click.option(
+    "--batch-time",
+    default="5 seconds",
+    show_default=True,
+    metavar="DURATION",
+    help="How long a batch should take; its size follows.",
+)
+@click.option(
     "--json", "as_json", is_flag=True, help="Print each batch's status as one line of JSON."
 )
 def command(
@@ -42,7 +49,7 @@ def command(
     master: str | None,
     environment: str | None,
     as_json: bool,
-    **options: bool | int,
+    **options: bool | int | str,
 ) -> None:
     """Run PROGRAM until Ctrl-C.
 

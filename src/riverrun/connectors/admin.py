@@ -13,7 +13,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no __all__
     AdminClient,
     ClusterMetadata,
@@ -90,12 +95,21 @@ def describe(client: Mapping[str, str], name: str) -> Topic:
     return _described(admin, [_existing(cluster, name)])[0]
 
 
-def setting(client: Mapping[str, str], topic: str, name: str) -> str:
-    """The value of a topic's setting, the broker's default if it has none of its own."""
+def settings(client: Mapping[str, str], topic: str) -> dict[str, str]:
+    """The values of a topic's settings, the broker's defaults where it has none of its own."""
     admin = connect(client)  # answers come only as long as it is there
     resource = ConfigResource(ResourceType.TOPIC, topic)
     answer = admin.describe_configs([resource], request_timeout=_seconds())[resource]
-    return str(_result(answer, topic)[name].value)
+    return {name: str(entry.value) for name, entry in _result(answer, topic).items()}
+
+
+def group_offsets(client: Mapping[str, str], group: str) -> dict[tuple[str, int], int]:
+    """Up to where a group has read, by topic and partition; nothing for one that is not known."""
+    admin = connect(client)
+    asked = [ConsumerGroupTopicPartitions(group)]
+    answer = admin.list_consumer_group_offsets(asked, request_timeout=_seconds())[group]
+    found = _result(answer, group).topic_partitions
+    return {(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
 
 
 def create_topic(

@@ -16,6 +16,7 @@ from riverrun.connectors.lines import LineFormat, Record
 from riverrun.connectors.records import Columns, Range, lot_of, ranges_per_lot
 from riverrun.errors import InputError
 from riverrun.event_time import partition_name, topic_of
+from riverrun.kernels.letters import Original, RecordPlace
 from riverrun.kernels.lots import Lot
 
 
@@ -46,6 +47,19 @@ class MemoryTopics:
             lot = lot_of(found)
             if lot is not None:
                 yield lot
+
+    def originals(self, places: list[RecordPlace]) -> dict[RecordPlace, Original]:
+        return {
+            place: _original(
+                self.records[partition_name(place.topic, place.partition)][place.offset]
+            )
+            for place in places
+        }
+
+
+def _original(record: Record) -> Original:
+    headers = [(name, value.encode()) for name, value in record.headers.items()]
+    return Original(record.key, record.value, record.timestamp or 0, list(headers))
 
 
 def _append(columns: Columns, offset: int, record: Record) -> None:

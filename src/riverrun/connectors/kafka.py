@@ -21,15 +21,19 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from riverrun.connectors import admin
-from riverrun.connectors.records import Columns, Range, lot_of, ranges_per_lot, unique_headers
+from riverrun.connectors.records import Columns, Range, lot_of, ranges_per_lot
 from riverrun.errors import BrokerError, TopicError
 from riverrun.event_time import partition_name, partition_of, topic_of
+from riverrun.kernels.letters import Original, RecordPlace
 from riverrun.kernels.lots import Lot
 
 PATIENCE = 30.0
 """Seconds without an answer after which the broker counts as gone."""
 
 AT_ONCE = 20_000
+
+CLOSE = 1_000
+"""Records between two that are wanted: fewer are read, and forgotten."""
 
 CONSUMER = {
     "group.id": "riverrun",
@@ -136,6 +140,21 @@ class KafkaRecords:
         finally:
             self.consumer.unassign()
 
+    def originals(self, places: list[RecordPlace]) -> dict[RecordPlace, Original]:
+        """Records with all that was written; those that are gone are left out."""
+        wanted = set(places)
+        found: dict[RecordPlace, Original] = {}
+        topics = frozenset(place.topic for place in places)
+        try:
+            for group in ranges_per_lot(list(_around(places))):
+                for name, columns in self._read(group, topics).items():
+                    found |= {p: o for p, o in _originals(name, columns) if p in wanted}
+        except TopicError:  # retention was faster
+            pass
+        finally:
+            self.consumer.unassign()
+        return found
+
     def _read(self, group: list[Range], with_headers: frozenset[str]) -> dict[str, Columns]:
         readings = {name: _reading(name, s, e, with_headers) for name, s, e in group}
         self.consumer.assign(
@@ -168,6 +187,28 @@ class KafkaRecords:
                     self.consumer.incremental_unassign([TopicPartition(topic, partition)])
 
 
+def _around(places: list[RecordPlace]) -> Iterator[Range]:
+    """Ranges that hold all places. Those close to each other are read at once."""
+    for (topic, partition), group in groupby(sorted(places), key=lambda place: place[:2]):
+        name = partition_name(topic, partition)
+        offsets = [place.offset for place in group]
+        start = end = offsets[0]
+        for offset in offsets:
+            if offset > end + CLOSE:
+                yield name, start, end
+                start = offset
+            end = offset + 1
+        yield name, start, end
+
+
+def _originals(name: str, columns: Columns) -> Iterator[tuple[RecordPlace, Original]]:
+    topic, partition = topic_of(name), partition_of(name)
+    headers = columns.headers or []
+    records = zip(columns.keys, columns.values, columns.timestamps, headers, strict=True)
+    for offset, (key, value, at, found) in zip(columns.offsets, records, strict=True):
+        yield RecordPlace(topic, partition, offset), Original(key, value, at, list(found or ()))
+
+
 def _reading(name: str, start: int, end: int, with_headers: frozenset[str]) -> Reading:
     headers: list[Any] | None = [] if topic_of(name) in with_headers else None
     return Reading(end, start, Columns(headers=headers))
@@ -194,7 +235,7 @@ def _extend(name: str, reading: Reading, messages: list[Message]) -> None:
     columns.keys += [m.key() for m in inside]
     columns.timestamps += [m.timestamp()[1] for m in inside]
     if columns.headers is not None:
-        columns.headers += [unique_headers(m.headers()) for m in inside]
+        columns.headers += [m.headers() for m in inside]
 
 
 def _lost(name: str, reading: Reading, error: KafkaError) -> Exception:

@@ -15,6 +15,8 @@ from typing import Any, Protocol
 
 from riverrun.connectors.files import MemoryTopics
 from riverrun.connectors.kafka import KafkaTopics, TopicFacts
+from riverrun.connectors.lag import LagBook
+from riverrun.connectors.pacing import Pacer
 from riverrun.connectors.records import Range
 from riverrun.errors import TopicError
 from riverrun.event_time import Punctuation, milliseconds_of, partition_name, topic_of
@@ -28,6 +30,8 @@ PIECE = 1 << 16
 
 QUIET_TICK = 1_000_000
 """Microseconds between batches that only let time pass."""
+
+Ends = dict[str, int]
 
 
 @dataclass
@@ -76,10 +80,11 @@ class KafkaPlanner:
         program: Program,
         topics: KafkaTopics,
         last_status: Callable[[], dict[str, Any] | None],
-        max_events: int,
+        pacer: Pacer,
+        book: LagBook | None = None,
     ) -> None:
         self.program, self.topics = program, topics
-        self.last_status, self.max_events = last_status, max_events
+        self.last_status, self.pacer, self.book = last_status, pacer, book
         self.looked_at = 0.0
         self.partitions: list[str] = []
         self.ids: dict[str, str] = {}
@@ -120,10 +125,22 @@ class KafkaPlanner:
             ) from error
 
     def _next(self, start: Offset) -> Offset:
+        self.pacer.end()
         self._look(start)
         ends = self.limit or self.topics.ends(self.partitions)
         begin = self._begin(start, ends)
-        planned = share(begin, ends, self.max_events)
+        planned = share(begin, ends, self.pacer.size)
+        end = self._planned(start, begin, planned, ends)
+        if self.book is not None:
+            self.book.stands(start.ends)
+            self.book.plans(planned, ends, batch=end is not start)
+            if end is start and self.limit:
+                self.book.close()
+        if end is not start:
+            self.pacer.begin(sum(planned[name] - begin[name] for name in planned))
+        return end
+
+    def _planned(self, start: Offset, begin: Ends, planned: Ends, ends: Ends) -> Offset:
         tick = now()
         status = self.last_status()
         clocks = status["clocks"] if status else None

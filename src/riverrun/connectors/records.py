@@ -29,7 +29,8 @@ class Columns:
     values: list[bytes | None] = field(default_factory=list)
     keys: list[bytes | None] = field(default_factory=list)
     timestamps: list[int] = field(default_factory=list)
-    headers: list[list[tuple[str, str | None]]] | None = None
+    headers: list[Any] | None = None
+    """As they were read; None if they were not."""
 
 
 def ranges_per_lot(ranges: Sequence[Range]) -> Iterator[list[Range]]:
@@ -65,7 +66,8 @@ def lot_of(found: Mapping[str, Columns]) -> Lot | None:
         "__offset": pa.array([offset for _, offset in places], pa.int64()),
     }
     if parts[0][1].headers is not None:
-        columns["__headers"] = pa.array([h for _, p in parts for h in p.headers or ()], HEADERS)
+        headers = [unique_headers(each) for _, part in parts for each in part.headers or ()]
+        columns["__headers"] = pa.array(headers, HEADERS)
     return Lot(topic_of(next(iter(found))), pa.table(columns), garbled)
 
 

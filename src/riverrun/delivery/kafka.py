@@ -137,7 +137,7 @@ def _create(output: OutputSpec, sink: Topic, client: Mapping[str, str]) -> None:
 
 def _check(output: OutputSpec, sink: Topic, client: Mapping[str, str], partitions: int) -> None:
     """A table needs compaction, which keeps each key's last record; a stream would lose rows."""
-    policy = admin.setting(client, sink.name, POLICY)
+    policy = admin.settings(client, sink.name)[POLICY]
     wanted = None
     if output.table and "compact" not in policy:
         wanted = f"{POLICY}=compact: a table is upserts, and old rows of a key can go"

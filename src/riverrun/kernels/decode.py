@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from riverrun.event_time import END, Now, duration_text
+from riverrun.kernels.letters import LAST
 from riverrun.program import SourceSpec
 from riverrun.schema import METADATA, Column, literal, quoted
 from riverrun.times import ColumnTime, DeviceTime, ProcessingTime
@@ -16,9 +17,6 @@ LATEST = "/*latest*/"
 """Stand in the query for the batch's tick, and for the latest time that is not too far ahead."""
 
 RECORDED = "TRY(make_timestamp(__timestamp * 1000))"
-
-LAST = 9_000_000_000_000_000
-"""Milliseconds; a record's timestamp beyond it is no time, though Kafka takes it."""
 
 
 def at_tick(query: str, source: SourceSpec, now: Now) -> str:

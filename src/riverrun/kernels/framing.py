@@ -21,7 +21,7 @@ from riverrun.kernels.contexts import (
     timer_place,
 )
 from riverrun.kernels.keyed import LOOKS, KeyedRows
-from riverrun.kernels.letters import Place, cause_of, letter, letters_frame
+from riverrun.kernels.letters import Failure, Place, cause_of, judge
 from riverrun.kernels.processing import AT_THE_END, PLACE_TYPES
 from riverrun.kernels.steps import PLACE, Batch, Result, StepState
 from riverrun.kernels.typed import columns_of
@@ -71,7 +71,7 @@ class FrameWorker:
         self.defaults = self.state.frame([step.defaults]) if self.state.names else pl.DataFrame()
         self.has_timer = "timer" in self.state.names
         self.made: dict[str, list[pl.DataFrame]] = {name: [] for name in self.outputs}
-        self.letters: list[dict[str, Any]] = []
+        self.failures: list[Failure] = []
 
     @property
     def shown(self) -> list[str]:
@@ -188,8 +188,9 @@ class FrameWorker:
     def _set_aside(
         self, error: Exception, key: dict[str, Any], place: Place, value: dict[str, Any]
     ) -> None:
-        found = letter(place, self.step.topics, key, {**key, **value})
-        self.letters.append({**found, "step": self.step.name, "cause": cause_of(error)})
+        step, cause = self.step, cause_of(error)
+        row = {**key, **value}
+        self.failures.append(Failure(place, step.name, cause, step.on_error, key, row))
 
     def saved(self, rows: pl.DataFrame) -> pl.DataFrame:
         alive = pl.col("__alive")
@@ -206,7 +207,7 @@ class FrameWorker:
     def result(self) -> Result:
         return Result(
             streams={name: [pl.concat(p).sort(PLACE)] for name, p in self.made.items() if p},
-            dead=letters_frame(self.letters) if self.letters else None,
+            failed=judge(self.failures, self.step.topics),
             waiting=self.kept.waiting(),
         )
 

@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import traceback
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import polars as pl
 import pyarrow as pa
 
-from riverrun.errors import PACKAGE
+from riverrun.errors import PACKAGE, JobError
+from riverrun.program import OnError
 
+DECODE, AHEAD = "decode", "max_ahead"
+"""What a step is called in letters of records that could not be read, or are too far ahead."""
+
+HEADERS = pa.list_(
+    pa.struct([("name", pa.string()), ("value", pa.string()), ("value_base64", pa.string())])
+)
 LETTER = pa.schema(
     [
         ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()),
         ("timestamp", pa.timestamp("us")), ("step", pa.string()), ("cause", pa.string()),
-        ("key", pa.string()), ("value", pa.string()), ("value_base64", pa.string()),
+        ("key", pa.string()), ("key_base64", pa.string()),
+        ("value", pa.string()), ("value_base64", pa.string()),
+        ("headers", HEADERS), ("row", pa.string()),
         ("__at", pa.timestamp("us")), ("__pos", pa.int64()), ("__sub", pa.int64()),
     ]
 )  # fmt: skip
+
+LAST = 9_000_000_000_000_000
+"""Milliseconds; a record's timestamp beyond it is no time, though Kafka takes it."""
+
+NO_TIME = datetime(1970, 1, 1)
+"""Of records that could not be read; their letters have the records' own."""
+
+AT_ONCE = 20_000
+"""Letters that are completed together: a topic may be of nothing else."""
 
 
 class Place(NamedTuple):
@@ -32,28 +52,173 @@ class Place(NamedTuple):
     sub: int
 
 
-def letter(
-    place: Place, topics: tuple[str, ...], key: Mapping[str, Any], value: Mapping[str, Any]
-) -> dict[str, Any]:
-    """A row of a step as a dead letter. Its record's bytes are gone: its value is the row."""
-    read = place.pos >= 0  # what a timer gave was never in a topic
-    keys = list(key.values())
+class RecordPlace(NamedTuple):
+    """Where a record is."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return "/".join(map(str, self))
+
+
+class Original(NamedTuple):
+    """A record as it was written: bytes, and milliseconds."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: list[tuple[str, bytes | None]]
+
+
+Fetch = Callable[[list[RecordPlace]], Mapping[RecordPlace, Original]]
+"""Reads records again, those that are still there."""
+
+
+class Failure(NamedTuple):
+    """A row that failed, and what the program says is to happen to it."""
+
+    place: Place
+    step: str
+    cause: str
+    on_error: OnError
+    key: Mapping[str, Any] = {}
+    row: Mapping[str, Any] = {}
+    """What the step was given."""
+
+
+@dataclass
+class Verdict:
+    """What becomes of failures: those to be set aside, and how many there were of each cause."""
+
+    aside: list[Failure] = field(default_factory=list)
+    dropped: int = 0
+    causes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        return {"dead": len(self.aside), "dropped": self.dropped, "causes": self.causes}
+
+
+def judge(failures: list[Failure], topics: tuple[str, ...]) -> Verdict:
+    """One letter for a row that fails in several branches; JobError if one is to stop the job."""
+    found: dict[tuple[int, int], Failure] = {}
+    for each in failures:
+        if each.on_error == "stop":
+            raise _stopped(each, topics)
+        known = found.get(each.place[1:])
+        if known is None or known.on_error == "drop":
+            found[each.place[1:]] = each
+    aside = [each for each in found.values() if each.on_error != "drop"]
+    return Verdict(aside, len(found) - len(aside), dict(Counter(map(_kind, found.values()))))
+
+
+def _stopped(failure: Failure, topics: tuple[str, ...]) -> JobError:
+    record = record_at(failure.place.pos, topics)
+    return JobError(
+        "a record cannot be processed" if record else "a timer cannot be processed",
+        where=record or failure.step,
+        got=f"{failure.step}: {failure.cause.splitlines()[0]}",
+        hint='mend the program, or choose on_error="set aside" or "drop": it goes on at this batch',
+    )
+
+
+def _kind(failure: Failure) -> str:
+    """The step, and the cause without what is different in each record."""
+    kind = "too far ahead" if failure.step == AHEAD else failure.cause.partition(":")[0]
+    return f"{failure.step}: {kind}"
+
+
+def record_at(pos: int, topics: tuple[str, ...]) -> RecordPlace | None:
+    """The record of a position; None for what a timer gave, which was never in a topic."""
+    if pos < 0:
+        return None
+    return RecordPlace(topics[pos >> 56], pos >> 40 & 0xFFFF, pos & ((1 << 40) - 1))
+
+
+def letter(failure: Failure, topics: tuple[str, ...]) -> dict[str, Any]:
+    """A row of a step as a dead letter. Its record's bytes are not at hand: see `completed`."""
+    place = failure.place
+    record = record_at(place.pos, topics)
+    keys = list(failure.key.values())
+    plain = len(keys) == 1 and isinstance(keys[0], str)
     return {
-        "topic": topics[place.pos >> 56] if read else None,
-        "partition": place.pos >> 40 & 0xFFFF if read else None,
-        "offset": place.pos & ((1 << 40) - 1) if read else None,
+        "topic": record and record.topic,
+        "partition": record and record.partition,
+        "offset": record and record.offset,
         "timestamp": place.at,
-        "key": keys[0] if len(keys) == 1 and isinstance(keys[0], str) else as_json(key),
-        "value": as_json(value),
-        "value_base64": None,
+        "step": failure.step,
+        "cause": failure.cause,
+        "key": (keys[0] if plain else as_json(failure.key)) if keys else None,
+        "row": as_json(failure.row),
         "__at": place.at,
         "__pos": place.pos,
         "__sub": place.sub,
     }
 
 
-def letters_frame(letters: list[dict[str, Any]]) -> pl.DataFrame:
-    return pl.DataFrame(pl.from_arrow(pa.Table.from_pylist(letters, schema=LETTER)))
+def letters_table(verdict: Verdict, topics: tuple[str, ...]) -> pa.Table:
+    letters = [letter(each, topics) for each in verdict.aside]
+    return pa.Table.from_pylist(letters, schema=LETTER)
+
+
+def completed(letters: pa.Table, fetch: Fetch) -> pa.Table:
+    """Letters with their records as they were written, read again: headers too, which are not read
+    of all records, since few fail and few have any."""
+    starts = range(0, letters.num_rows, AT_ONCE)
+    return pa.concat_tables([_completed(letters.slice(each, AT_ONCE), fetch) for each in starts])
+
+
+def _completed(letters: pa.Table, fetch: Fetch) -> pa.Table:
+    rows = _with_numbers(letters).to_pylist()
+    places = [_origin(row) for row in rows]
+    found = fetch(sorted({place for place in places if place is not None}))
+    for row, place in zip(rows, places, strict=True):
+        if place is not None and place in found:
+            row.update(_original_fields(found[place]))
+    return pa.Table.from_pylist(rows, schema=LETTER)
+
+
+def _with_numbers(letters: pa.Table) -> pa.Table:
+    """Times as numbers: Python's own end with the year 9999, those of records do not."""
+    schema = pa.schema(
+        [(f.name, pa.int64() if pa.types.is_timestamp(f.type) else f.type) for f in LETTER]
+    )
+    return letters.cast(schema)
+
+
+def _origin(row: Mapping[str, Any]) -> RecordPlace | None:
+    if row["topic"] is None:
+        return None
+    return RecordPlace(row["topic"], row["partition"], row["offset"])
+
+
+def _original_fields(record: Original) -> dict[str, Any]:
+    headers = [
+        {"name": name, **dict(zip(("value", "value_base64"), text_or_base64(value), strict=True))}
+        for name, value in record.headers
+    ]
+    key, key_base64 = text_or_base64(record.key)
+    value, value_base64 = text_or_base64(record.value)
+    return {
+        "timestamp": min(record.timestamp, LAST) * 1000,
+        "key": key,
+        "key_base64": key_base64,
+        "value": value,
+        "value_base64": value_base64,
+        "headers": headers or None,
+    }
+
+
+def text_or_base64(content: bytes | None) -> tuple[str | None, str | None]:
+    """Bytes as text, or in base64 if they are none."""
+    if content is None:
+        return None, None
+    try:
+        return content.decode(), None
+    except UnicodeDecodeError:
+        return None, base64.b64encode(content).decode()
 
 
 def cause_of(error: Exception) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import duckdb
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,15 +14,24 @@ from riverrun.errors import InputError
 from riverrun.event_time import END, Now, partition_name, producer_name
 from riverrun.kernels.aggregates import prepared
 from riverrun.kernels.chunks import Chunk, by_page, pack, unpack_all, with_hash
-from riverrun.kernels.decode import LAST, at_tick, decoder
-from riverrun.kernels.letters import LETTER
+from riverrun.kernels.decode import at_tick, decoder
+from riverrun.kernels.isolation import evaluated, isolated
+from riverrun.kernels.letters import (
+    AHEAD,
+    DECODE,
+    LAST,
+    LETTER,
+    NO_TIME,
+    Failure,
+    Place,
+    Verdict,
+    judge,
+    letters_table,
+    text_or_base64,
+)
 from riverrun.kernels.pages import clocks_of, status_chunk
 from riverrun.kernels.sql import Evaluator
-from riverrun.program import DEAD, ROWS, Aggregating, Branch, Program, SourceSpec
-from riverrun.schema import first_line
-
-Failure = tuple[int, str, str]
-"""A record's position, the step that it failed in, and the cause."""
+from riverrun.program import DEAD, ROWS, Aggregating, Branch, OnError, Program, SourceSpec
 
 
 @dataclass(frozen=True)
@@ -47,9 +54,13 @@ class Reading:
     chunks: list[Chunk]
     highs: dict[str, int]
     """The highest event time of each partition or producer."""
-    dead: int = 0
+    failed: Verdict = field(default_factory=Verdict)
     rows: dict[str, int] = field(default_factory=dict)
     """How many rows go into each step."""
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        return {"rows": self.rows, **self.failed.counts}
 
 
 def position(source: int, partition: int, offset: int) -> int:
@@ -73,7 +84,7 @@ class LotReader:
     def read(self, lot: Lot, now: Now) -> Reading:
         source = self.program.source(lot.topic)
         decoded = self._decode(source, lot, now)
-        good, dead = _split(decoded)
+        good, dead = _split(decoded, source.on_error)
         marks, good, failed = self._marks(source, good)
         reading = Reading([], _highest(source, good, marks))
         good = good.drop_columns(["__producer"]) if source.producer else good
@@ -86,9 +97,9 @@ class LotReader:
                 reading.rows[step.name] = reading.rows.get(step.name, 0) + count
             dead += failed
             reading.chunks += self.packed(branch.target, rows, seq)
-        if dead:
-            letters = _dead_letters(lot, source, dead)
-            reading.dead = letters.num_rows
+        reading.failed = judge(dead, self.program.topics)
+        if reading.failed.aside:
+            letters = _dead_letters(lot, source, reading.failed.aside)
             reading.chunks += self.packed(DEAD, letters, seq)
         return reading
 
@@ -107,7 +118,8 @@ class LotReader:
         if source.punctuation is None:
             return rows.slice(0, 0), rows, []
         query = f"SELECT *, coalesce(({source.punctuation}), false) AS __mark FROM rows"
-        made, failed = self.isolated(query, rows, source.at)
+        at = (source.at, source.on_error)
+        made, failed = isolated(self.evaluator, query, rows, at)
         mark = made["__mark"]
         made = made.drop_columns(["__mark"])
         return made.filter(mark), made.filter(pc.invert(mark)), failed
@@ -117,7 +129,8 @@ class LotReader:
     ) -> tuple[pa.Table, list[Failure]]:
         if branch.query is None:
             return rows, []
-        made, failed = self.isolated(self._query(branch, rows, clocks), rows, branch.step)
+        query = self._query(branch, rows, clocks)
+        made, failed = evaluated(self.evaluator, branch, query, rows)
         if "__row" in made.column_names and made["__row"].null_count == made.num_rows:
             made = made.drop_columns(["__row"])
         return made, failed
@@ -146,26 +159,25 @@ class LotReader:
             if not branches or any(not b.target.startswith("step:") for b in branches):
                 yield chunk
         for edge, found in by_edge.items():
-            rows = unpack_all(found).to_arrow()
+            rows, seq = unpack_all(found).to_arrow(), min(each.seq for each in found)
+            failed: list[Failure] = []
             for branch in self.program.branches_of(edge):
                 if branch.target.startswith("step:"):
-                    made = self.evaluator.checked(self._query(branch, rows, clocks), rows, branch)
+                    made, failures = evaluated(
+                        self.evaluator, branch, self._query(branch, rows, clocks), rows
+                    )
+                    failed += failures
                     made, count = counted(made)
                     yield status_chunk(0, rows={branch.target.removeprefix("step:"): count})
-                    yield from self.packed(branch.target, made, min(each.seq for each in found))
+                    yield from self.packed(branch.target, made, seq)
+            yield from self.set_aside(failed, seq)
 
-    def isolated(self, query: str, rows: pa.Table, step: str) -> tuple[pa.Table, list[Failure]]:
-        """Runs the query; rows that make it fail are found by halving, and set aside."""
-        try:
-            return self.evaluator.run(query, rows=rows), []
-        except duckdb.Error as error:
-            if rows.num_rows <= 1:
-                cause = first_line(error)
-                empty = self.evaluator.run(query, rows=rows.slice(0, 0))
-                return empty, [(place, step, cause) for place in rows["__pos"].to_pylist()]
-        middle = rows.num_rows // 2
-        halves = [self.isolated(query, part, step) for part in (rows[:middle], rows[middle:])]
-        return pa.concat_tables([table for table, _ in halves]), halves[0][1] + halves[1][1]
+    def set_aside(self, failed: list[Failure], seq: int) -> Iterator[Chunk]:
+        """Rows of a step, or of a Spark step, that failed."""
+        if failed:
+            verdict = judge(failed, self.program.topics)
+            yield status_chunk(0, **verdict.counts)
+            yield from self.packed(DEAD, letters_table(verdict, self.program.topics), seq)
 
     def packed(self, edge: str, rows: pa.Table, seq: int) -> Iterator[Chunk]:
         if rows.num_rows == 0:
@@ -189,17 +201,19 @@ def counted(made: pa.Table) -> tuple[pa.Table, int]:
     return made.drop_columns([ROWS]), pc.sum(made[ROWS]).as_py() or 0
 
 
-def _split(decoded: pa.Table) -> tuple[pa.Table, list[Failure]]:
+def _split(decoded: pa.Table, on_error: OnError) -> tuple[pa.Table, list[Failure]]:
     """Good rows, and what is wrong with the others."""
     rows, failures = decoded, []
-    for column, step in (("__cause", "decode"), ("__ahead", "max_ahead")):
+    for column, step in (("__cause", DECODE), ("__ahead", AHEAD)):
         if column not in rows.column_names:
             continue
         cause = rows[column]
         if cause.null_count < len(cause):
             bad = rows.filter(pc.is_valid(cause))
             places = zip(bad["__pos"].to_pylist(), bad[column].to_pylist(), strict=True)
-            failures += [(place, step, text) for place, text in places]
+            failures += [
+                Failure(Place(NO_TIME, pos, 0), step, text, on_error) for pos, text in places
+            ]
             rows = rows.filter(pc.is_null(cause))
         rows = rows.drop_columns([column])
     return rows, failures
@@ -227,18 +241,18 @@ def _latest(source: SourceSpec, rows: pa.Table) -> dict[str, int]:
 
 
 def _dead_letters(lot: Lot, source: SourceSpec, dead: list[Failure]) -> pa.Table:
-    first = {place: (step, cause) for place, step, cause in reversed(dead)}
+    first = {each.place.pos: each for each in dead}
     offsets = pa.array([place & ((1 << 40) - 1) for place in first], pa.int64())
     letters = []
     for record in lot.records.filter(pc.is_in(lot.records["__offset"], offsets)).to_pylist():
         place = position(source.index, record["__partition"], record["__offset"])
         if place in first:
-            letters.append(_letter(lot, record, *first[place]) | {"__pos": place})
+            letters.append(_letter(lot, record, first[place]))
     return pa.Table.from_pylist(letters, schema=LETTER)
 
 
-def _letter(lot: Lot, record: dict[str, Any], step: str, cause: str) -> dict[str, Any]:
-    key = record["__key"]
+def _letter(lot: Lot, record: dict[str, Any], failure: Failure) -> dict[str, Any]:
+    key, key_base64 = text_or_base64(record["__key"])
     at = min(record["__timestamp"], LAST) * 1000
     garbled = lot.garbled.get((record["__partition"], record["__offset"]))
     return {
@@ -246,11 +260,13 @@ def _letter(lot: Lot, record: dict[str, Any], step: str, cause: str) -> dict[str
         "partition": record["__partition"],
         "offset": record["__offset"],
         "timestamp": at,
-        "step": step,
-        "cause": cause,
-        "key": key.decode(errors="replace") if isinstance(key, bytes) else None,
+        "step": failure.step,
+        "cause": failure.cause,
+        "key": key,
+        "key_base64": key_base64,
         "value": record["__value"],
-        "value_base64": base64.b64encode(garbled).decode() if garbled else None,
+        "value_base64": text_or_base64(garbled)[1],
         "__at": at,
+        "__pos": failure.place.pos,
         "__sub": 0,
     }

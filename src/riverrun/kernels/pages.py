@@ -23,6 +23,7 @@ from riverrun.kernels import (
     windows,
 )
 from riverrun.kernels.chunks import Chunk, pack, unpack_all
+from riverrun.kernels.letters import Verdict, letters_table
 from riverrun.kernels.state import SegmentCache, SegmentList, Store, save
 from riverrun.kernels.steps import Batch, Result, StepState
 from riverrun.processor import FrameProcessor
@@ -124,7 +125,7 @@ class PageKernel:
     """Runs the steps of one level of a program over one page at a time."""
 
     def __init__(self, program: Program, level: int, cache: SegmentCache, scope: str) -> None:
-        self.paces = program.paces
+        self.paces, self.topics = program.paces, program.topics
         self.moment: Moment | None = None
         self.steps = [step for step in program.steps if step.level == level]
         self.last = level + 1 == program.levels
@@ -144,7 +145,7 @@ class PageKernel:
         tick = moment.punctuation.tick
         out: list[Chunk] = [] if self.last else list(marks)
         late: dict[str, int] = {}
-        dead = 0
+        failed: list[Verdict] = []
         watermarks: dict[str, Any] = {}
         for step in self.steps:
             before = head.clocks.get(step.name, BEGINNING)
@@ -158,18 +159,18 @@ class PageKernel:
                 batch = Batch(events, before, after, tick=tick, tick_before=ticks[0])
                 result = self._step(page, step, head, store, batch)
                 late[step.name] = 0 if result.late is None else result.late.height
-                dead += 0 if result.dead is None else result.dead.height
-                out += _chunks(page, step, result)
+                failed.append(result.failed)
+                out += _chunks(page, step, result, self.topics)
                 if isinstance(step, Processing):
                     head.ticks[step.name] = tick
             head.clocks[step.name] = after
         head.times = moment.times
         out += [chunk for rest in by_edge.values() for chunk in rest]
-        facts = {"clocks": head.clocks, "open": any(head.open.values()), "late": late, "dead": dead}
-        facts["tick"] = tick
+        facts = {"clocks": head.clocks, "open": any(head.open.values()), "late": late, "tick": tick}
         if page == 0:  # they are the same on all pages
             facts["watermarks"] = watermarks
         out.append(status_chunk(page, **facts))
+        out += [status_chunk(page, **each.counts) for each in failed if each.causes]
         encoded = json.dumps(vars(head)).encode()
         return (None if encoded == head_bytes else encoded), out
 
@@ -206,12 +207,13 @@ class PageKernel:
         return result
 
 
-def _chunks(page: int, step: Step, result: Result) -> list[Chunk]:
+def _chunks(page: int, step: Step, result: Result, topics: tuple[str, ...]) -> list[Chunk]:
     """What a step gave, as chunks of the edges that it feeds."""
     frames = {step.changes: result.changes}
     frames |= {step.stream(name): rows for name, rows in result.streams.items()}
     frames[step.late] = [] if result.late is None else [result.late]
-    frames[DEAD] = [] if result.dead is None else [result.dead]
+    if result.failed.aside:
+        frames[DEAD] = [pl.DataFrame(pl.from_arrow(letters_table(result.failed, topics)))]
     made = []
     for edge, parts in frames.items():
         rows = [part for part in parts if part.height]

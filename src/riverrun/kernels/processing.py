@@ -20,7 +20,7 @@ from riverrun.kernels.contexts import (
     timer_place,
 )
 from riverrun.kernels.keyed import CLOCKS, DUE, LOOKS, KeyedRows
-from riverrun.kernels.letters import Place, cause_of, letter, letters_frame
+from riverrun.kernels.letters import Failure, Place, cause_of, judge
 from riverrun.kernels.steps import PLACE, Batch, Result, StepState
 from riverrun.processor import Event, Processor
 from riverrun.program import Processing
@@ -74,7 +74,7 @@ class Worker:
         self.context = RowContext(step, kept.batch, handles_timers)
         self.kind = StateKind(step)
         self.columns: dict[str, pl.DataType] = {**self.kind.columns.types, "__timers": TIMERS}
-        self.letters: list[dict[str, Any]] = []
+        self.failures: list[Failure] = []
 
     def visit(
         self, loaded: tuple[Any, ...], events: dict[int, list[tuple[Any, ...]]]
@@ -153,9 +153,9 @@ class Worker:
         return None
 
     def _set_aside(self, error: Exception, place: Place, value: dict[str, Any]) -> None:
-        key = self.context.key
-        found = letter(place, self.step.topics, key, {**key, **value})
-        self.letters.append({**found, "step": self.step.name, "cause": cause_of(error)})
+        step, key = self.step, self.context.key
+        cause, row = cause_of(error), {**key, **value}
+        self.failures.append(Failure(place, step.name, cause, step.on_error, key, row))
 
     def saved(self, loaded: pl.DataFrame, rows: list[tuple[Any, ...]]) -> pl.DataFrame | None:
         """The keys that changed, as they are kept."""
@@ -187,7 +187,7 @@ class Worker:
                 streams[name] = [pl.DataFrame(rows, schema=types, orient="row").sort(PLACE)]
         return Result(
             streams=streams,
-            dead=letters_frame(self.letters) if self.letters else None,
+            failed=judge(self.failures, self.step.topics),
             waiting=self.kept.waiting(),
         )
 

@@ -42,7 +42,8 @@ class Segment:
 
     @cached_property
     def size(self) -> int:
-        return int(self.rows.estimated_size())
+        """Bytes, with the index and the order in time that may be worked out."""
+        return int(self.rows.estimated_size()) + 16 * self.rows.height
 
     @cached_property
     def dead(self) -> int:

@@ -10,6 +10,7 @@ import polars as pl
 from riverrun.errors import JobError
 from riverrun.event_time import BEGINNING, END
 from riverrun.kernels.aggregates import results
+from riverrun.kernels.letters import Verdict
 from riverrun.kernels.state import SegmentList
 from riverrun.program import Aggregating, Step
 
@@ -33,8 +34,8 @@ class Result:
     changes: list[pl.DataFrame] = field(default_factory=list)
     late: pl.DataFrame | None = None
     streams: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
-    dead: pl.DataFrame | None = None
-    """Rows that could not be processed, as dead letters."""
+    failed: Verdict = field(default_factory=Verdict)
+    """Rows that could not be processed."""
     waiting: bool | None = None
     """Whether something is to come when time goes on; None: as the step's rows tell."""
 

@@ -56,7 +56,8 @@ CHANGE_COLUMNS = ("__op", "__revision")
 
 DEAD_SCHEMA = parse(
     "topic string, partition int, offset bigint, timestamp timestamp, step string, cause string, "
-    "key string, value string, value_base64 string"
+    "key string, key_base64 string, value string, value_base64 string, "
+    "headers struct(name string, value string, value_base64 string)[], row string"
 )
 
 
@@ -156,6 +157,7 @@ def _source_spec(index: int, node: Source, branches: list[Branch]) -> SourceSpec
         punctuation=node.punctuation,
         max_ahead=node.max_ahead,
         at=str(node.at),
+        on_error=node.on_error,
     )
 
 
@@ -172,6 +174,7 @@ def _step_spec(step: StepNode, pages: int, topics: tuple[str, ...]) -> Step:
             defaults=step.defaults,
             outputs=step.outputs,
             topics=topics,
+            on_error=step.on_error,
         )
     if isinstance(step, MarkSeen):
         # keys fall into pages by chance: some pages have more than their share
@@ -224,7 +227,7 @@ def _into_output(output: Output) -> Iterator[Branch]:
             # a row that is taken back and put there again unchanged is no change
             chosen = f"{chosen} QUALIFY count(*) OVER (PARTITION BY {column_list(columns)}) = 1"
         final = chosen if query or own_key or headers else None
-        yield Branch(origin, final, f"out:{output.name}", str(output.at))
+        yield Branch(origin, final, f"out:{output.name}", str(output.at), on_error=output.on_error)
 
 
 def _headers(output: Output) -> str:
@@ -264,7 +267,8 @@ def _into_step(step: StepNode) -> Iterator[Branch]:
             careful, combined = into_aggregate(step, source)
         else:
             careful, combined = whole_rows(step, source), None
-        yield Branch(origin, careful, f"step:{step.name}", str(step.at), combined)
+        target, at = f"step:{step.name}", str(step.at)
+        yield Branch(origin, careful, target, at, combined, on_error=step.on_error)
 
 
 def _late_rows_in(node: Node) -> bool:

@@ -37,7 +37,6 @@ from riverrun.schema import Schema, quoted
 from riverrun.windowing import MONDAY, Window
 
 MAX_AHEAD = UNITS["day"]
-SHAPES = {"source": '[/"{}"/]', "step": '[["{}"]]', "output": '(["{}"])'}
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,17 @@ def _unusual(source: Source) -> dict[str, str | None]:
         found["punctuation"] = source.punctuation
     if source.max_ahead != MAX_AHEAD:
         found["max_ahead"] = None if source.max_ahead is None else duration_text(source.max_ahead)
-    return found
+    return found | _policy(source)
+
+
+def _policy(node: Source | StepNode | Output) -> dict[str, str | None]:
+    """What happens to rows that fail, where the program says so."""
+    said = node.on_error != ("stop" if _always_stops(node) else "set aside")
+    return {"on_error": node.on_error} if said else {}
+
+
+def _always_stops(node: Source | StepNode | Output) -> bool:
+    return not isinstance(node, Source) and changes(node.input)
 
 
 def _step_block(step: StepNode, folder: Path) -> list[str]:
@@ -110,11 +119,12 @@ def _step_block(step: StepNode, folder: Path) -> list[str]:
         _headline(f"step {step.name}", step.at, folder),
         *_paths_text(step.input, folder),
         _field("keys", ", ".join(step.keys)),
-        *(_field(name, text) for name, text in _step_facts(step)),
+        *(_field(name, text) for name, text in step_facts(step)),
+        *(_field(name, str(text)) for name, text in _policy(step).items()),
     ]
 
 
-def _step_facts(step: StepNode) -> list[tuple[str, str]]:
+def step_facts(step: StepNode) -> list[tuple[str, str]]:
     """What a step does, beside its keys."""
     match step:
         case Deduplicate():
@@ -127,8 +137,8 @@ def _step_facts(step: StepNode) -> list[tuple[str, str]]:
             emitted = [(name, _columns(schema)) for name, schema in step.outputs]
             return [("runs", type(step.processor).__name__), ("state", kept), *emitted]
         case Aggregate():
-            results = [(each.name, f"{_call(each)}: {each.type}") for each in step.aggregations]
-            return [("window", _window_text(step)), ("emit", step.emit), *results]
+            results = [(each.name, f"{call(each)}: {each.type}") for each in step.aggregations]
+            return [("window", aggregate_window_text(step)), ("emit", step.emit), *results]
 
 
 def _output_block(topology: Topology, number: int, folder: Path) -> list[str]:
@@ -141,6 +151,7 @@ def _output_block(topology: Topology, number: int, folder: Path) -> list[str]:
         _field("columns", _columns(output.input.schema)),
         _field("key", ", ".join(key_of(output.input)) or "none"),
         _field("to", output.sink.text),
+        *(_field(name, str(text)) for name, text in _policy(output).items()),
     ]
 
 
@@ -177,7 +188,7 @@ def _columns(schema: Schema) -> str:
     return ", ".join(f"{column.name} {column.type}" for column in schema.visible.columns)
 
 
-def _window_text(step: Aggregate) -> str:
+def aggregate_window_text(step: Aggregate) -> str:
     if step.window.kind == "all":
         return "none: one row per key, for ever"
     alert = "" if step.late_alert is None else f", late_alert {step.late_alert:g}"
@@ -193,7 +204,7 @@ def window_text(window: Window) -> str:
     return f"{size}{every}{moved}{f' in {window.zone}' if window.zone else ''}"
 
 
-def _call(aggregation: Aggregation) -> str:
+def call(aggregation: Aggregation) -> str:
     fractions = [f"{each:g}" for each in aggregation.fractions]
     listed = aggregation.type.endswith("[]")
     arguments = [
@@ -203,9 +214,9 @@ def _call(aggregation: Aggregation) -> str:
         f"weight={_plain(aggregation.weight)}" if aggregation.weight else "",
         f"of={list(aggregation.values)}" if aggregation.values else "",
     ]
-    call = f"{aggregation.kind}({', '.join(each for each in arguments if each)})"
+    text = f"{aggregation.kind}({', '.join(each for each in arguments if each)})"
     period = aggregation.compared_to
-    return f"{call} compared to {duration_text(period)} before" if period else call
+    return f"{text} compared to {duration_text(period)} before" if period else text
 
 
 def _plain(expression: str) -> str:
@@ -227,14 +238,14 @@ def _paths_text(node: Node, folder: Path) -> Iterator[str]:
     for number, (origin, passed) in enumerate(paths(node)):
         yield _field("and from" if number else "from", _origin(origin))
         for each in passed:
-            yield _field("", f"{_operation(each)}  # {_place(each.at, folder)}")
+            yield _field("", f"{operation(each)}  # {_place(each.at, folder)}")
 
 
 def _origin(node: Node) -> str:
     return node.topic if isinstance(node, Source) else str(getattr(node, "name", ""))
 
 
-def _operation(node: Node) -> str:
+def operation(node: Node) -> str:
     """A stateless step in the program's own words."""
     match node:
         case Where():
@@ -257,44 +268,6 @@ def _operation(node: Node) -> str:
 
 def _computed(name: str, expression: str) -> str:
     return name if expression == quoted(name) else f"{name} = {_plain(expression)}"
-
-
-def as_mermaid(topology: Topology) -> str:
-    """A flowchart: what is shared is drawn once."""
-    names = {id(node): f"n{number}" for number, node in enumerate(topology.nodes)}
-    lines = ["flowchart LR"]
-    for node in topology.nodes:
-        lines.append(f"    {names[id(node)]}{_box(node)}")
-        lines += [f"    {names[id(each)]} --> {names[id(node)]}" for each in inputs_of(node)]
-    for number, output in enumerate(topology.outputs):
-        lines.append(f"    out{number}{SHAPES['output'].format(_safe(output.name))}")
-        lines.append(f"    {names[id(output.input)]} --> out{number}")
-    dead = SHAPES["output"].format(_safe(dead_output(topology.name).name))
-    lines.append(f"    dead{dead}")
-    failing = [node for node in topology.nodes if isinstance(node, Source | Process)]
-    lines += [f"    {names[id(node)]} -.-> dead" for node in failing]
-    return "\n".join(lines)
-
-
-def _box(node: Node) -> str:
-    if isinstance(node, Source):
-        return SHAPES["source"].format(_safe(node.topic))
-    if isinstance(node, StepNode):
-        by = f"by {', '.join(node.keys)}"
-        return SHAPES["step"].format("<br/>".join(map(_safe, [node.name, by, *_box_facts(node)])))
-    return f'["{_safe(_operation(node))}"]'
-
-
-def _box_facts(node: StepNode) -> list[str]:
-    if not isinstance(node, Aggregate):
-        return [f"{name} {text}" for name, text in _step_facts(node)]
-    calls = [f"{each.name} = {_call(each)}" for each in node.aggregations]
-    return calls if node.window.kind == "all" else [f"per {_window_text(node)}", *calls]
-
-
-def _safe(text: str) -> str:
-    escaped = text.replace("&", "&amp;").replace('"', "&quot;")
-    return escaped.replace("<", "&lt;").replace(">", "&gt;")
 
 
 def as_dict(topology: Topology) -> dict[str, Any]:
@@ -340,8 +313,8 @@ def _step_dict(step: StepNode) -> dict[str, Any]:
             "aggregates": [_aggregate_dict(each) for each in step.aggregations],
         }
     else:
-        found |= dict(_step_facts(step))
-    return {**found, "at": str(step.at)}
+        found |= dict(step_facts(step))
+    return {**found, **_policy(step), "at": str(step.at)}
 
 
 def _aggregate_dict(aggregation: Aggregation) -> dict[str, Any]:
@@ -361,6 +334,7 @@ def _output_dict(output: Output, by_default: bool) -> dict[str, Any]:
         "columns": _schema_dict(output.input.schema),
         "key": list(key_of(output.input)),
         "to": output.sink.text,
+        **_policy(output),
         "at": str(output.at),
     }
 
@@ -380,7 +354,7 @@ def _paths_dict(node: Node) -> list[dict[str, Any]]:
     return [
         {
             "origin": _origin(origin),
-            "steps": [{"does": _operation(each), "at": str(each.at)} for each in passed],
+            "steps": [{"does": operation(each), "at": str(each.at)} for each in passed],
         }
         for origin, passed in paths(node)
     ]

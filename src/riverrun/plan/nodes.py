@@ -9,7 +9,7 @@ from typing import Any, Literal
 from riverrun.errors import Location
 from riverrun.event_time import Pace
 from riverrun.processor import FrameProcessor, Processor
-from riverrun.program import Aggregation, Emit
+from riverrun.program import Aggregation, Emit, OnError
 from riverrun.schema import Schema
 from riverrun.sinks import Sink
 from riverrun.times import EventTime
@@ -33,6 +33,7 @@ class Source:
     producer: str | None = None
     punctuation: str | None = None
     max_ahead: int | None = None
+    on_error: OnError = "set aside"
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -120,6 +121,7 @@ class Aggregate:
     aggregations: tuple[Aggregation, ...]
     schema: Schema
     at: Location
+    on_error: OnError = "set aside"
 
     @property
     def table_key(self) -> tuple[str, ...]:
@@ -138,6 +140,7 @@ class Deduplicate:
     within: int
     schema: Schema
     at: Location
+    on_error: OnError = "set aside"
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,7 @@ class MarkSeen:
     error: float
     schema: Schema
     at: Location
+    on_error: OnError = "set aside"
 
 
 @dataclass(frozen=True)
@@ -168,6 +172,7 @@ class Process:
     schema: Schema
     """Of the rows that enter."""
     at: Location
+    on_error: OnError = "set aside"
 
 
 StepNode = Aggregate | Deduplicate | MarkSeen | Process
@@ -222,6 +227,7 @@ class Output:
     sink: Sink
     at: Location
     label: str | None = None
+    on_error: OnError = "set aside"
 
     @property
     def name(self) -> str:

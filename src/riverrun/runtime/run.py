@@ -16,11 +16,12 @@ from pyspark.sql.streaming import StreamingQuery
 
 from riverrun.app import App
 from riverrun.config import Settings
-from riverrun.connectors import admin
+from riverrun.connectors import admin, lag
 from riverrun.connectors.kafka import KafkaTopics
 from riverrun.delivery.destinations import Places, destinations
 from riverrun.embedded import java, kafka, postgres
 from riverrun.errors import ConfigError, TopicError
+from riverrun.event_time import Duration, microseconds
 from riverrun.program import Program
 from riverrun.runtime import applications, checkpoint, upgrades
 from riverrun.runtime.shape import shape_of
@@ -51,6 +52,8 @@ class Options:
     max_events: int = 500_000
     keep_written: bool = False
     """Results of a half-written batch stay as they are, though the program changed."""
+    batch_time: Duration | None = "5 seconds"
+    """How long a batch should take: its size follows. None: as large as it may be."""
 
 
 class Running:
@@ -62,8 +65,9 @@ class Running:
         self.draining_since: float | None = None
 
     def status(self) -> dict[str, Any] | None:
-        """Counts and clocks after the last batch; None before the first."""
-        return last_status(self.status_folder)
+        """Counts and clocks after the last batch, and the lag; None before the first."""
+        status = last_status(self.status_folder)
+        return status and {**status, "lag": lag.noted(self.status_folder / lag.LAG)}
 
     def watch(self) -> Iterator[dict[str, Any]]:
         """Each batch's status as it is committed, until the query ends or is to end."""
@@ -109,7 +113,7 @@ class Running:
 @contextmanager
 def started(app: App, settings: Settings, options: Options, tell: Tell) -> Iterator[Running]:
     """The application, running; everything that was started is stopped on the way out."""
-    program = app.program()
+    program, batch_seconds = app.program(), _seconds(options.batch_time)
     check_master(program, settings.master)
     folder = settings.checkpoint_root / program.name
     with checkpoint.held(folder, program.name):
@@ -145,9 +149,11 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
                 collect=None,
                 parallel=spark.parallel,
                 max_events=options.max_events,
+                batch_seconds=batch_seconds,
                 identity=identity,
                 places=places,
                 query_id=f"{program.name}-{identity.run}",
+                state_memory=settings.state_memory,
             )
             query = start_query(
                 spark.session,
@@ -196,6 +202,10 @@ def check_master(program: Program, master: str) -> None:
         )
 
 
+def _seconds(duration: Duration | None) -> float | None:
+    return None if duration is None else max(microseconds(duration, "--batch-time"), 1) / 1e6
+
+
 def _run_folder(settings: Settings, name: str) -> Path:
     folder = settings.home / "runs" / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -212,7 +222,7 @@ def _require_append_time(program: Program, client: dict[str, str]) -> None:
     for source in program.sources:
         if not isinstance(source.time, AppendTime):
             continue
-        found = admin.setting(client, source.topic, admin.TIMESTAMP_TYPE)
+        found = admin.settings(client, source.topic)[admin.TIMESTAMP_TYPE]
         if found != admin.APPEND_TIME:
             raise TopicError(
                 f"the topic {source.topic!r} does not keep append time",

@@ -86,6 +86,7 @@ def _configuration(settings: Settings, chosen: executors.Environment) -> dict[st
     python = f"./{UNPACKED}/bin/python"
     found = {
         **session.WANTED,
+        **session.bounded(settings),
         **session.EXECUTORS,
         **chosen.settings(),
         "spark.driver.extraJavaOptions": session.JVM,

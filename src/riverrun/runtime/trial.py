@@ -57,6 +57,7 @@ def run_files(
         collect=collect,
         parallel=2,
         max_events=1_000_000,
+        batch_seconds=None,
         identity=Identity("trial", 0),
         places=None,
         query_id=str(folder),

@@ -11,19 +11,18 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.pages import PageKernel
 from riverrun.kernels.state import SegmentCache
-from riverrun.spark.source import job_of
+from riverrun.spark.source import Job, job_of
 from riverrun.spark.zygote import settle
-
-CACHE_BYTES = 1 << 30
 
 _caches: dict[str, SegmentCache] = {}
 
 
-def _cache(scope: str) -> SegmentCache:
-    if scope not in _caches:
-        _caches[scope] = SegmentCache(CACHE_BYTES)
+def _cache(job: Job) -> SegmentCache:
+    """One for all pages and levels of a query in this process."""
+    if job.query_id not in _caches:
+        _caches[job.query_id] = SegmentCache(job.state_memory)
         settle()
-    return _caches[scope]
+    return _caches[job.query_id]
 
 
 class SegmentStore:
@@ -52,7 +51,7 @@ class PageProcessor(StatefulProcessor):
         self.head = handle.getValueState("head", "data binary")
         self.store = SegmentStore(handle.getMapState("segments", "id string", "data binary"))
         job = job_of(self.encoded)
-        self.kernel = PageKernel(job.program, self.level, _cache(job.query_id), job.query_id)
+        self.kernel = PageKernel(job.program, self.level, _cache(job), job.query_id)
 
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any

@@ -14,6 +14,7 @@ from pyspark.sql.streaming import StreamingQuery
 from riverrun.errors import ProgramError
 from riverrun.event_time import END
 from riverrun.kernels.chunks import Chunk, unpack
+from riverrun.kernels.isolation import evaluated
 from riverrun.kernels.lots import LotReader, counted
 from riverrun.kernels.pages import status_chunk
 from riverrun.kernels.steps import PLACE
@@ -131,7 +132,9 @@ def _branched(reader: LotReader, edge: str, rows: pa.Table) -> list[Chunk]:
         if branch.query is not None:
             step = reader.program.step_at(branch.target)
             closed = step.last_closed(END) if step else END
-            made = reader.evaluator.run(branch.when_closed(closed), rows=rows)
+            query = branch.when_closed(closed)
+            made, failures = evaluated(reader.evaluator, branch, query, rows)
+            found += reader.set_aside(failures, seq)
         made, count = counted(made)
         if step := reader.program.step_at(branch.target):
             found.append(status_chunk(0, rows={step.name: count}))

@@ -36,6 +36,8 @@ PATIENCE = 120
 EXECUTORS_WITHIN = 60
 SETTLED = 1.0
 """Seconds without a further executor after which all are taken to be there."""
+LEAST_ROCKSDB = 64
+"""Megabytes for RocksDB in each JVM; half of a worker's `state_memory` if that is more."""
 
 
 def local(master: str) -> bool:
@@ -102,7 +104,7 @@ def start(
     ahead_of_time = java.version >= class_archive.AHEAD_OF_TIME
     draft = None if ahead_of_time else class_archive.draft_of(archive)
     options = " ".join([JVM, _log4j(folder), *class_archive.options(archive, draft)])
-    wanted = {**_wanted(folder), "spark.driver.extraJavaOptions": options}
+    wanted = {**_wanted(folder, settings), "spark.driver.extraJavaOptions": options}
     python = str(zygote.start(folder) or _plain_python(folder))
     if local(settings.master):
         wanted |= _on_this_machine(settings.master)
@@ -133,10 +135,11 @@ def _submitted(name: str, settings: Settings, folder: Path) -> Spark:
     return _with_executors(Spark(session, folder, None, 1), settings)
 
 
-def _wanted(folder: Path) -> dict[str, str]:
+def _wanted(folder: Path, settings: Settings) -> dict[str, str]:
     work = folder / "work"
     return {
         **WANTED,
+        **bounded(settings),
         "spark.local.dir": str(work),
         "spark.sql.warehouse.dir": str(work / "warehouse"),
     }
@@ -159,6 +162,15 @@ WANTED = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.adaptive.enabled": "false",
 }  # fmt: skip
+
+
+def bounded(settings: Settings) -> dict[str, str]:
+    """What is in memory of the state store, in each JVM."""
+    megabytes = max(settings.state_memory >> 21, LEAST_ROCKSDB)
+    return {
+        "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
+        "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB": str(megabytes),
+    }
 
 
 EXECUTORS = {

@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import pickle
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,8 @@ from pyspark.sql.types import StructType
 
 from riverrun.connectors.files import MemoryTopics, read_files
 from riverrun.connectors.kafka import KafkaRecords, KafkaTopics
+from riverrun.connectors.lag import LAG, LagBook
+from riverrun.connectors.pacing import Pacer
 from riverrun.connectors.planning import (
     KafkaPlanner,
     MemoryPlanner,
@@ -31,8 +32,10 @@ from riverrun.connectors.planning import (
     tasks,
 )
 from riverrun.delivery.destinations import Places
+from riverrun.delivery.outbox import Status
 from riverrun.event_time import Now, Punctuation
 from riverrun.kernels.chunks import Chunk
+from riverrun.kernels.letters import Original, RecordPlace
 from riverrun.kernels.lots import Lot, LotReader
 from riverrun.kernels.pages import PUNCTUATION, encode_punctuation, status_chunk
 from riverrun.program import Program
@@ -62,10 +65,14 @@ class Job:
     """Where to put all output, instead of its sinks."""
     parallel: int
     max_events: int
+    batch_seconds: float | None
+    """How long a batch should take; None: as long as it takes."""
     identity: Identity
     places: Places | None
     """What destinations need; None when all output is collected."""
     query_id: str = ""
+    state_memory: int = 1 << 30
+    """Bytes of state that a worker holds in memory."""
 
     def encoded(self) -> str:
         return base64.b64encode(portable(self, self.program)).decode()
@@ -98,7 +105,21 @@ class RiverrunSource(DataSource):
             places=job.places,
             status=job.status,
             collect=job.collect,
+            originals=Originals(self.options["job"] if job.client is None else None, job.client),
         )
+
+
+@dataclass(frozen=True)
+class Originals:
+    """Reads records again: from Kafka, or from the files of a job."""
+
+    encoded: str | None
+    client: dict[str, str] | None
+
+    def __call__(self, places: list[RecordPlace]) -> Mapping[RecordPlace, Original]:
+        if self.encoded is not None:
+            return memory_topics(self.encoded).originals(places)
+        return kafka_records(json.dumps(self.client)).originals(places)
 
 
 @dataclass
@@ -129,7 +150,11 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if job.client is None:
             return MemoryPlanner(job.program, memory_topics(self.encoded), ended=job.ended)
         topics = KafkaTopics(job.client)
-        return KafkaPlanner(job.program, topics, lambda: last_status(job.status), job.max_events)
+        pacer = Pacer(job.max_events, job.batch_seconds)
+        book = LagBook(job.program.name, topics.admin, job.status / LAG)
+        return KafkaPlanner(
+            job.program, topics, lambda: last_status(job.status), pacer=pacer, book=book
+        )
 
     def initialOffset(self) -> dict[str, Any]:
         return self.planner.first().logged()
@@ -157,17 +182,14 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Task)
         job, reader = self.job, lot_reader(self.encoded)
-        punctuation, events, dead = partition.punctuation, 0, 0
-        rows: Counter[str] = Counter()
+        punctuation, tick = partition.punctuation, partition.now.tick
+        status = Status(tick=tick)
         for lot in _lots(self.encoded, partition):
             reading = reader.read(lot, partition.now)
-            events += lot.records.num_rows
-            dead += reading.dead
-            rows.update(reading.rows)
+            status.add(Status(events=lot.records.num_rows, **reading.counts))
             punctuation.add(Punctuation(highs=reading.highs))
             yield from as_batches(reading.chunks)
-        tick = partition.now.tick
-        marks = [status_chunk(0, events=events, dead=dead, rows=rows, tick=tick)]
+        marks = [status_chunk(0, **asdict(status))]
         if job.program.steps:
             data = encode_punctuation(punctuation)
             marks += [Chunk(page, PUNCTUATION, 0, data) for page in range(job.program.pages)]

@@ -20,6 +20,7 @@ from riverrun.delivery.destinations import Places, by_destination, destinations
 from riverrun.delivery.encode import Line, lines, ordered
 from riverrun.delivery.outbox import Outbox, Status
 from riverrun.kernels.chunks import Chunk
+from riverrun.kernels.letters import Fetch
 from riverrun.kernels.sql import Evaluator
 from riverrun.program import Program
 from riverrun.sinks import Screen
@@ -57,12 +58,13 @@ class StreamSink(DataSourceStreamArrowWriter):
         places: Places | None,
         status: Path,
         collect: Path | None,
+        originals: Fetch,
     ) -> None:
         self.program, self.identity, self.places = program, identity, places
-        self.status_folder, self.collect = status, collect
+        self.status_folder, self.collect, self.originals = status, collect, originals
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Delivered:
-        outbox = Outbox(self.program, _evaluator())
+        outbox = Outbox(self.program, _evaluator(), self.originals)
         for batch in iterator:
             for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 outbox.add(Chunk(*row))
@@ -127,6 +129,7 @@ def note_status(folder: Path, program: Program, batch: tuple[int, Status, list[L
     total = Status(
         events=before.get("events", 0), dead=before.get("dead", 0), late=before.get("late", {}),
         rows=before.get("rows", {}), written=before.get("written", {}),
+        dropped=before.get("dropped", 0), causes=before.get("causes", {}),
     )  # fmt: skip
     total.add(status)
     shares = LateShares(before.get("recent", {}), before.get("alerts", []))

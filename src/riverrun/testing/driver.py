@@ -215,7 +215,7 @@ class Driver:
     def _run(self, ends: dict[str, int], ended: bool) -> tuple[list[Line], Checkpoint, Status]:
         start = self.checkpoint
         punctuation = Punctuation(tick=self.tick, ended=ended, clocks=start.clocks)
-        outbox = Outbox(self.program, self.reader.evaluator)
+        outbox = Outbox(self.program, self.reader.evaluator, self.topics.originals)
         chunks = self._read(ends, punctuation, outbox.status)
         checkpoint = Checkpoint(read={**start.read, **ends})
         marks = [
@@ -255,8 +255,7 @@ class Driver:
         for lot in self.topics.lots(ranges, headers):
             reading = self.reader.read(lot, now)
             chunks += reading.chunks
-            events = lot.records.num_rows
-            status.add(Status(events=events, dead=reading.dead, rows=reading.rows))
+            status.add(Status(events=lot.records.num_rows, **reading.counts))
             punctuation.add(Punctuation(highs=reading.highs))
         return chunks
 

@@ -1,0 +1,125 @@
+"""How far reading is behind: what a running job notes of it, and what the cluster tells."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from riverrun.event_time import partition_of, topic_of
+
+PERIOD = 60.0
+"""Seconds that rates are taken over."""
+
+GRAIN = 1.0
+"""Seconds between two samples, and between two notes."""
+
+LAST_WORD = 2.0
+"""Seconds to wait for the broker when a job ends."""
+
+LAG = "lag.json"
+"""The file of a job's status folder that holds its lag."""
+
+Offsets = Mapping[str, int]
+
+
+@dataclass
+class Rates:
+    """Records per second over the last minute, per partition."""
+
+    samples: deque[tuple[float, Offsets]] = field(default_factory=deque)
+
+    def note(self, at: float, offsets: Offsets) -> None:
+        if len(self.samples) > 1 and at - self.samples[-2][0] < GRAIN:
+            self.samples.pop()
+        self.samples.append((at, dict(offsets)))
+        while len(self.samples) > 2 and self.samples[1][0] <= at - PERIOD:
+            self.samples.popleft()
+
+    def of(self, name: str) -> float | None:
+        """None while too little is known."""
+        known = [(at, offsets[name]) for at, offsets in self.samples if name in offsets]
+        if len(known) < 2 or known[-1][0] - known[0][0] < GRAIN:
+            return None
+        (began_at, first), (at, last) = known[0], known[-1]
+        return max(last - first, 0) / (at - began_at)
+
+
+class LagBook:
+    """Notes how far a job has come: in a file for this machine, in a group for Kafka's tools.
+
+    Nothing here may stop the job: what cannot be noted is left out.
+    """
+
+    def __init__(
+        self,
+        application: str,
+        admin_client: AdminClient,
+        file: Path,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.application, self.admin, self.file, self.clock = application, admin_client, file, clock
+        self.came, self.read = Rates(), Rates()
+        self.noted_at = 0.0
+        self.committed: dict[str, int] = {}
+        self.answer: Future[Any] | None = None
+
+    def stands(self, read: Offsets) -> None:
+        """All batches up to these offsets are committed."""
+        self.read.note(self.clock(), read)
+        if dict(read) != self.committed:
+            self.committed = dict(read)
+            self._commit(read)
+
+    def _commit(self, read: Offsets) -> None:
+        places = [TopicPartition(topic_of(n), partition_of(n), o) for n, o in read.items()]
+        group = ConsumerGroupTopicPartitions(self.application, places)
+        with suppress(KafkaException, ValueError):
+            answers = self.admin.alter_consumer_group_offsets([group])
+            self.answer = answers[self.application]
+
+    def plans(self, read: Offsets, ends: Offsets, *, batch: bool) -> None:
+        """The next batch, if there is one, reads up to `read` of what there is."""
+        now = self.clock()
+        self.came.note(now, ends)
+        if not batch and now - self.noted_at < GRAIN:
+            return
+        self.noted_at = now
+        rows = {
+            name: {
+                "read": read[name],
+                "end": end,
+                "rate_in": self.came.of(name),
+                "rate_out": self.read.of(name),
+            }
+            for name, end in ends.items()
+        }
+        with suppress(OSError):
+            temporary = self.file.with_suffix(".tmp")
+            temporary.write_text(json.dumps({"at": now, "partitions": rows}))
+            os.replace(temporary, self.file)
+
+    def close(self) -> None:
+        """Nothing more will be read: the broker shall have heard the last of it."""
+        if self.answer is not None:
+            with suppress(KafkaException, TimeoutError):
+                self.answer.result(LAST_WORD)
+
+
+def noted(file: Path) -> dict[str, Any] | None:
+    """What a job on this machine noted last."""
+    try:
+        found: dict[str, Any] = json.loads(file.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return found

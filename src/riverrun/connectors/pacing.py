@@ -1,0 +1,53 @@
+"""Back-pressure: how many records a batch may hold, so that it takes about as long as wanted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+FIRST = 100_000
+"""Records of the first batch: nothing is known yet."""
+
+LEAST = 100
+ENOUGH = 1_000
+"""Batches of fewer records say nothing of how long more would take."""
+
+SLACK = 0.2
+"""Within this share of the wanted time, the size stays as it is."""
+
+
+class Pacer:
+    """Learns from how long batches take. It grows by at most twice, and shrinks at once.
+
+    What it decides is logged with the batch, so a batch that is run again is the same.
+    """
+
+    def __init__(
+        self,
+        most: int,
+        seconds: float | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Without `seconds`, batches are as large as they may be."""
+        self.most, self.seconds, self.clock = most, seconds, clock
+        self.size = most if seconds is None else min(FIRST, most)
+        self.begun: tuple[float, int] | None = None
+
+    def begin(self, records: int) -> None:
+        """A batch of so many records starts now."""
+        self.begun = (self.clock(), records)
+
+    def end(self) -> None:
+        """The batch that was begun, if any, is done."""
+        if self.begun is None or self.seconds is None:
+            return
+        (began_at, records), self.begun = self.begun, None
+        took = max(self.clock() - began_at, 1e-3)
+        full = 2 * records >= self.size
+        if abs(took / self.seconds - 1) <= SLACK or not (full or records >= ENOUGH):
+            return
+        fitting = int(records * self.seconds / took)
+        if took > self.seconds:
+            self.size = max(min(fitting, self.size), min(LEAST, self.most))
+        elif full:
+            self.size = min(max(fitting, self.size), 2 * self.size, self.most)

@@ -1,0 +1,220 @@
+"""Backup and restore of a checkpoint, as one archive that is checked when it is read.
+
+A restored checkpoint has a new id. Progress at destinations is kept under the id: under the old one
+they would know batches that the restored checkpoint has still to run, and leave them out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tarfile
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from io import BytesIO
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+import pyarrow as pa
+
+from riverrun.errors import CheckpointError, InputError
+from riverrun.runtime import checkpoint
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+FOLDER = "checkpoint"
+LEFT_OUT = ("lock",)
+PIECE = 1 << 20
+
+Progress = Callable[[int, int], None]
+"""How many bytes are done, of how many."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What an archive holds. It is its last member: its hashes are known only then."""
+
+    application: str
+    riverrun: str
+    made_at: str
+    format: int = FORMAT
+    files: dict[str, str] = field(default_factory=dict)
+    """The SHA-256 of each file, by its path in the checkpoint."""
+
+
+def backup(root: Path, application: str, file: Path, progress: Progress) -> Manifest:
+    """Writes the archive. It is there as a whole, or not at all."""
+    folder = root / application
+    if not (folder / "query").is_dir():
+        raise InputError(
+            f"the application {application!r} has no checkpoint",
+            where=folder,
+            hint=f"there are: {', '.join(_known(root)) or 'none'}",
+        )
+    made_at = datetime.now(UTC).isoformat(timespec="seconds")
+    manifest = Manifest(application, version("riverrun"), made_at)
+    draft = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    with checkpoint.held(folder, application), _removed(draft):
+        paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        chosen = [path for path in paths if path.name not in LEFT_OUT]
+        total, done = sum(path.stat().st_size for path in chosen), 0
+        with _writing(draft, file.name) as archive:
+            for path in chosen:
+                inside = path.relative_to(folder).as_posix()
+                manifest.files[inside] = _sha256(path)
+                archive.add(path, f"{FOLDER}/{inside}", recursive=False)
+                done += path.stat().st_size
+                progress(done, total)
+            _add_manifest(archive, manifest)
+        os.replace(draft, file)
+    return manifest
+
+
+def restore(
+    file: Path, root: Path, *, name: str | None, force: bool, progress: Progress
+) -> Manifest:
+    """Puts the checkpoint of an archive in place, after all of it was checked."""
+    root.mkdir(parents=True, exist_ok=True)
+    draft = root / f".restored-{uuid.uuid4().hex}"
+    with _removed(draft):
+        manifest = _extracted(file, draft, progress)
+        (draft / "id").write_text(uuid.uuid4().hex)
+        application = name or manifest.application
+        target = root / application
+        with checkpoint.held(target, application):
+            if (target / "query").exists() and not force:
+                raise CheckpointError(
+                    f"the application {application!r} has a checkpoint",
+                    where=target,
+                    hint="--force replaces it; --as NAME restores under another name",
+                )
+            _replace(target, draft)
+    return manifest
+
+
+def _replace(target: Path, draft: Path) -> None:
+    old = target.with_name(f".replaced-{uuid.uuid4().hex}")
+    os.replace(target, old)
+    os.replace(draft, target)
+    shutil.rmtree(old)
+
+
+def _extracted(file: Path, draft: Path, progress: Progress) -> Manifest:
+    found: dict[str, str] = {}
+    manifest, size = None, file.stat().st_size if file.exists() else 0
+    with _reading(file) as archive:
+        for member in archive:
+            content = archive.extractfile(member)
+            if content is None:
+                continue
+            if member.name == MANIFEST:
+                manifest = _manifest(file, json.loads(content.read()))
+            else:
+                inside = _inside(file, member.name)
+                found[inside] = _copied(content, draft / inside)
+            progress(min(archive.offset, size), size)
+    if manifest is None or found != manifest.files:
+        wrong = sorted(set(found.items()) ^ set(manifest.files.items() if manifest else ()))
+        what = f"{wrong[0][0]} is not what was written" if wrong else "its end is missing"
+        raise InputError("the backup is damaged", where=file, got=what)
+    return manifest
+
+
+def _inside(file: Path, name: str) -> str:
+    path = PurePosixPath(name)
+    if path.parts[0] != FOLDER or ".." in path.parts or len(path.parts) < 2:
+        raise InputError("the archive is no backup of riverrun", where=file, got=name)
+    return str(path.relative_to(FOLDER))
+
+
+def _manifest(file: Path, found: dict[str, Any]) -> Manifest:
+    if found.get("format") != FORMAT:
+        raise InputError(
+            "the backup was made by another version of riverrun",
+            where=file,
+            got=f"format {found.get('format')}, riverrun {found.get('riverrun')}",
+        )
+    return Manifest(**found)
+
+
+def _add_manifest(archive: tarfile.TarFile, manifest: Manifest) -> None:
+    data = json.dumps(asdict(manifest)).encode()
+    member = tarfile.TarInfo(MANIFEST)
+    member.size = len(data)
+    archive.addfile(member, BytesIO(data))
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _copied(content: IO[bytes], path: Path) -> str:
+    """Writes a member to a file, and returns its hash."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256()
+    with path.open("wb") as out:
+        while piece := content.read(PIECE):
+            digest.update(piece)
+            out.write(piece)
+    return digest.hexdigest()
+
+
+def _codec(name: str, where: Path) -> str:
+    if name.endswith((".tar.gz", ".tgz")):
+        return "gzip"
+    if name.endswith(".tar.zst"):
+        return "zstd"
+    raise InputError("a backup is a .tar.zst or .tar.gz file", where=where)
+
+
+@contextmanager
+def _writing(draft: Path, name: str) -> Iterator[tarfile.TarFile]:
+    codec = _codec(name, draft.with_name(name))
+    try:
+        file = pa.OSFile(str(draft), "wb")
+    except OSError as error:
+        raise InputError("the backup cannot be written", where=draft.parent, got=error) from error
+    with (
+        file,
+        pa.CompressedOutputStream(file, codec) as stream,
+        tarfile.open(fileobj=stream, mode="w|") as archive,
+    ):
+        yield archive
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[tarfile.TarFile]:
+    codec = _codec(path.name, path)
+    try:
+        with (
+            pa.OSFile(str(path), "rb") as file,
+            pa.CompressedInputStream(file, codec) as stream,
+            tarfile.open(fileobj=stream, mode="r|") as archive,
+        ):
+            yield archive
+    except FileNotFoundError as error:
+        raise InputError("there is no such file", where=path) from error
+    except (OSError, tarfile.TarError) as error:
+        raise InputError("the backup is damaged", where=path, got=error) from error
+
+
+@contextmanager
+def _removed(draft: Path) -> Iterator[None]:
+    """What is left of an attempt that failed is removed."""
+    try:
+        yield
+    finally:
+        if draft.is_dir():
+            shutil.rmtree(draft)
+        draft.unlink(missing_ok=True)
+
+
+def _known(root: Path) -> list[str]:
+    return sorted(path.parent.name for path in root.glob("*/query"))

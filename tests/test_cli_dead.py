@@ -1,0 +1,124 @@
+"""`riverrun dead`: the letters of a real job, looked at and sent again."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+from confluent_kafka import Producer
+
+from riverrun.connectors import admin
+from riverrun.connectors.browse import Browser
+from running import Run, table
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+PROGRAM = """
+import riverrun as rr
+
+
+class Careful(rr.Processor):
+    outputs = {"checked": "page string"}
+
+    def on_event(self, event, state, context):
+        if event.page == "/cursed":
+            raise ValueError("a curse")
+        context.emit("checked", page=event.page)
+
+
+app = rr.App("dying")
+views = app.stream("dying-views", schema="page string, ms TYPE", on_error=POLICY)
+views.process(Careful, by="page", name="careful").stream.to("dying-checked")
+views.group_by("page", name="pages").agg(n=rr.count(), ms=rr.sum("ms")).to("dying-out")
+"""
+SENT = 1_767_225_600_123
+RECORDS = [
+    (b"ann", b'{"page": "/a", "ms": 1}', []),
+    (b"\xfe\xff", b'{"page": "/b", "ms": "2 ms"}', [("a", b"1"), ("a", b"\xff"), ("b", None)]),
+    (None, b"\xff not text", []),
+    (b"", b"not json", [("", b"")]),
+    (b"bob", b'{"page": "/cursed", "ms": 3}', [("who", b"bob")]),
+    (b"cy", b'{"page": "/a", "ms": 4}', []),
+]  # fmt: skip
+
+
+def program(folder, type="bigint", policy="None"):
+    file = folder / "dying.py"
+    file.write_text(PROGRAM.replace("TYPE", type).replace("POLICY", policy))
+    return file
+
+
+def raw(broker, topic):
+    with Browser(broker, topic) as browser:
+        messages = sorted(browser.read(browser.earliest), key=lambda m: (m.partition(), m.offset()))
+    return [
+        (m.partition(), m.key(), m.value(), m.headers() or [], m.timestamp()[1]) for m in messages
+    ]
+
+
+def test_letters_are_listed_shown_and_sent_again_once_as_they_were(
+    broker, broker_settings, tmp_path, riverrun
+):
+    admin.create_topic(broker, "dying-views", partitions=2)
+    producer = Producer(broker)
+    for key, value, headers in RECORDS:
+        producer.produce(
+            "dying-views", value, key, partition=1, timestamp=SENT, headers=headers or None
+        )
+    assert producer.flush(10) == 0
+    home = broker_settings.home
+    with Run(program(tmp_path, policy="'stop'"), "--once", home=home) as run:
+        assert run.end() == 2
+        assert "a record cannot be processed" in run.error()
+        assert "where: dying-views/1/1" in run.error()
+    with Run(program(tmp_path), "--once", home=home) as run:
+        assert run.end() == 0, run.error()
+        status = run.statuses()[-1]
+    assert (status["events"], status["dead"], status["dropped"]) == (6, 4, 0)
+    assert status["causes"]["decode: the value is not JSON"] == 1
+    assert status["causes"]["careful: ValueError"] == 1
+    assert admin.group_offsets(broker, "dying")["dying-views", 1] == 6
+
+    listed = json.loads(riverrun("dead", "list", "dying", "--json").out)
+    assert sum(group["count"] for group in listed["groups"]) == 4
+    assert {each["place"] for each in listed["letters"]} == {
+        f"dying-views/1/{n}" for n in (1, 2, 3, 4)
+    }
+    assert "not json" in riverrun("dead", "list", "dying", "--cause", "not JSON").out
+
+    [shown] = json.loads(riverrun("dead", "show", "dying", "dying-views/1/1", "--json").out)
+    assert base64.b64decode(shown["key_base64"]) == b"\xfe\xff"
+    assert shown["value"] == '{"page": "/b", "ms": "2 ms"}'
+    assert "a curse" in riverrun("dead", "show", "dying", "dying-views/1/4").out
+    assert "no dead letter" in riverrun("dead", "show", "dying", "dying-views/1/99").err
+
+    one = riverrun("dead", "retry", "dying", "dying-views/1/1", "--json")
+    assert json.loads(one.out) == {"application": "dying", "retried": 1}
+    again = riverrun("dead", "retry", "dying", "dying-views/1/1")
+    assert again.code == 2
+    assert "the record was sent again before" in again.err
+    rest = riverrun("dead", "retry", "dying", "--all")
+    assert rest.out == "sent 3 records again\n", rest.err
+    assert riverrun("dead", "retry", "dying", "--all").out == "sent 0 records again\n"
+    found = raw(broker, "dying-views")
+    assert len(found) == 10
+    assert found[6:] == [found[n] for n in (1, 2, 3, 4)], "exactly as they were"
+    states = json.loads(riverrun("dead", "list", "dying", "--json").out)["groups"]
+    assert {each["state"] for each in states} == {"retried"}
+
+    mended = program(tmp_path, policy="'drop'")
+    mended.write_text(mended.read_text().replace('"/cursed"', '"/other"'))
+    with Run(mended, "--once", home=home) as run:
+        assert run.end() == 0, run.error()
+        status = run.statuses()[-1]
+    assert (status["dead"], status["dropped"]) == (0, 3)
+    lag = status["lag"]["partitions"]["dying-views/1"]
+    assert lag["read"] == lag["end"] == 12, "10 records, and the marks of two transactions"
+    assert table(broker, "dying-out")["/cursed"]["n"] == 2
+
+
+def test_an_application_without_letters_is_one_clear_error(broker, riverrun):
+    outcome = riverrun("dead", "list", "nobody")
+    assert outcome.code == 2
+    assert "the application 'nobody' has no dead letters" in outcome.err

@@ -10,7 +10,8 @@ import pytest
 
 import riverrun as rr
 from riverrun.connectors import admin
-from riverrun.plan.describe import as_mermaid, as_text, topology
+from riverrun.plan.describe import as_text, topology
+from riverrun.plan.mermaid import as_mermaid
 from riverrun.testing import Driver
 from running import Run, produce
 from test_run import ledger, views

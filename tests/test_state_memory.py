@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from pathlib import Path
 
+import polars as pl
 import psutil
 import pytest
 
 from riverrun import config
 from riverrun.connectors import admin
 from riverrun.errors import ConfigError
+from riverrun.kernels.chunks import by_page, pack, unpack, with_hash
 from running import Run, produce, table
 
 PROGRAM = """
@@ -57,10 +60,22 @@ def _peak(job) -> int:
     """The highest memory of a Python worker so far."""
     peaks = []
     for process in psutil.Process(job.process.pid).children(recursive=True):
-        status = Path(f"/proc/{process.pid}/status").read_text()
-        if "python" in process.name() and "VmHWM" in status:
-            peaks.append(int(status.split("VmHWM:")[1].split()[0]) << 10)
+        with suppress(FileNotFoundError, psutil.NoSuchProcess):  # it may end at any time
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            if "python" in process.name() and "VmHWM" in status:
+                peaks.append(int(status.split("VmHWM:")[1].split()[0]) << 10)
     return max(peaks)
+
+
+@pytest.mark.parametrize("column", ["text", "struct", "list"])
+def test_the_parts_of_a_frame_are_together_as_large_as_the_whole(column):
+    texts = pl.DataFrame({"key": users(1_000), "text": [each * 30 for each in users(1_000)]})
+    frame = texts.select(
+        "key", "text", pl.struct("text").alias("struct"), pl.concat_list("text").alias("list")
+    ).select("key", column)
+    parts = [(pack(part), part) for _, part in by_page(with_hash(frame, ("key",)), 32)]
+    assert sum(len(data) for data, _ in parts) < 1.3 * len(pack(frame))
+    assert all(unpack(data).equals(part) for data, part in parts)
 
 
 @pytest.mark.broker

@@ -24,7 +24,10 @@ def pack(
     frame: pl.DataFrame, compression: Literal["uncompressed", "lz4"] = "uncompressed"
 ) -> bytes:
     buffer = BytesIO()
-    frame.write_ipc_stream(buffer, compression=compression)
+    # texts in lists and structs are views of buffers that Polars writes as a whole, with every part
+    nested = any(dtype.is_nested() for dtype in frame.dtypes)
+    level = pl.CompatLevel.oldest() if nested else None
+    frame.write_ipc_stream(buffer, compression=compression, compat_level=level)
     return buffer.getvalue()
 
 

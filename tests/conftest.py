@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,11 @@ from riverrun import cli, config
 from riverrun.config import Settings
 from riverrun.embedded import kafka, ports, postgres, spark_cluster
 from riverrun.embedded.spark_cluster import Cluster
+
+
+def pytest_configure() -> None:
+    """Ended from outside, as by a time limit: servers are stopped all the same."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @dataclass(frozen=True)

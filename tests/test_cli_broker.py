@@ -33,7 +33,7 @@ def test_programs_get_json(broker, broker_settings, riverrun):
         "folder": str(running.folder),
         "log": str(running.log),
     }
-    stopped = {"postgres": {"running": False}}
+    stopped = {"postgres": {"running": False}, "spark": {"running": False}}
     assert json.loads(riverrun("status", "--json").out) == facts | stopped
     assert json.loads(riverrun("up", "--json").out) == facts | {"started": False}
 
@@ -41,9 +41,9 @@ def test_programs_get_json(broker, broker_settings, riverrun):
 def test_what_is_not_running_is_no_error_for_programs_either(riverrun):
     status, down = riverrun("status", "--json"), riverrun("down", "--json")
     nothing = {"running": False}
-    assert (status.code, json.loads(status.out)) == (0, {**nothing, "postgres": nothing})
+    assert (status.code, json.loads(status.out)) == (0, {**nothing, "postgres": nothing, "spark": nothing})
     nothing = {"running": False, "stopped": False}
-    assert (down.code, json.loads(down.out)) == (0, {**nothing, "postgres": nothing})
+    assert (down.code, json.loads(down.out)) == (0, {**nothing, "postgres": nothing, "spark": nothing})
 
 
 def test_postgres_comes_with_up_and_goes_with_down(settings, riverrun):

@@ -182,10 +182,16 @@ def _chosen(letters: list[DeadLetter], places: Sequence[str] | None) -> list[Dea
     by_place = {each.place: each for each in reversed(letters)}
     by_place |= {each.own: each for each in letters}
     if places is None:
-        wanted = [e for e in letters if e.state == "open" and e.origin is not None]
+        open_ = [each for each in letters if each.state == "open" and each.origin is not None]
+        wanted = sorted(open_, key=_order)
     else:
         wanted = [_retryable(by_place, place) for place in places]
     return list({letter.place: letter for letter in wanted}.values())
+
+
+def _order(letter: DeadLetter) -> tuple[Any, ...]:
+    """Records are sent again in the order that they had."""
+    return tuple(letter.facts[name] for name in ("topic", "partition", "offset"))
 
 
 def _retryable(by_place: Mapping[str, DeadLetter], place: str) -> DeadLetter:

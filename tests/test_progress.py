@@ -20,10 +20,9 @@ NOW = Progress(batch=5, rows=10, checksum=77, run=1)
         (replace(NOW, batch=4), False),
         (NOW, True),
         (replace(NOW, run=2), True),
-        (replace(NOW, batch=6, rows=1, checksum=1), True),
     ],
 )
-def test_a_part_is_done_when_its_batch_or_a_later_one_is(stored, expected):
+def test_a_part_is_done_when_its_batch_is(stored, expected):
     assert done(replace(PART, batch=5), stored, NOW) is expected
 
 
@@ -31,9 +30,15 @@ def test_a_part_is_done_when_its_batch_or_a_later_one_is(stored, expected):
 def test_the_same_batch_with_other_rows_tells_what_to_do(other):
     with pytest.raises(CheckpointError) as caught:
         done(replace(PART, batch=5), replace(NOW, **other), NOW)
-    assert caught.value.where == "shop, batch 5, task 0"
-    assert "10 rows (checksum 77)" in caught.value.got
-    assert "--fresh" in caught.value.hint
+    assert caught.value.where == "task 0 of 'shop'"
+    assert "now: 10 rows, checksum 4d" in caught.value.got
+    assert "--keep-written" in caught.value.hint
+    assert done(replace(PART, batch=5, keep_written=True), replace(NOW, **other), NOW)
+
+
+def test_a_checkpoint_that_is_behind_what_is_written_stops_the_job():
+    with pytest.raises(CheckpointError, match="stands at batch 5, and batch 6 is written"):
+        done(replace(PART, batch=5, keep_written=True), replace(NOW, batch=6), NOW)
 
 
 def test_a_checksum_does_not_depend_on_pieces():

@@ -23,7 +23,7 @@ from typing import Any
 
 import psutil
 import psycopg
-from confluent_kafka import IsolationLevel, Producer, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from riverrun import config
@@ -243,10 +243,12 @@ class Chaos:
 
     def _transaction_open(self) -> bool:
         levels = (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
-        with suppress(Exception):  # the topic is new, or the broker is away
+        try:
             committed, written = (self._ends(level, "passed", 4) for level in levels)
-            return committed != written
-        return False
+        except KafkaException:  # the topic is new, or the broker was away
+            self.admin = AdminClient(self.client, logger=admin.quiet)
+            return False
+        return committed != written
 
     def fault(self, name: str) -> None:
         self.tell(f"{sum(self.kills.values()) + 1}. {name.replace('_', ' ')}")

@@ -41,9 +41,15 @@ def test_programs_get_json(broker, broker_settings, riverrun):
 def test_what_is_not_running_is_no_error_for_programs_either(riverrun):
     status, down = riverrun("status", "--json"), riverrun("down", "--json")
     nothing = {"running": False}
-    assert (status.code, json.loads(status.out)) == (0, {**nothing, "postgres": nothing, "spark": nothing})
+    assert (status.code, json.loads(status.out)) == (
+        0,
+        {**nothing, "postgres": nothing, "spark": nothing},
+    )
     nothing = {"running": False, "stopped": False}
-    assert (down.code, json.loads(down.out)) == (0, {**nothing, "postgres": nothing, "spark": nothing})
+    assert (down.code, json.loads(down.out)) == (
+        0,
+        {**nothing, "postgres": nothing, "spark": nothing},
+    )
 
 
 def test_postgres_comes_with_up_and_goes_with_down(settings, riverrun):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import replace
 
+import psutil
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -14,6 +16,7 @@ from riverrun.connectors import admin
 from riverrun.connectors.kafka import KafkaRecords, KafkaTopics
 from riverrun.connectors.pacing import Pacer
 from riverrun.connectors.planning import KafkaPlanner, Offset, share, tasks
+from riverrun.embedded import kafka, ports
 from riverrun.errors import RiverrunError, TopicError
 
 pytestmark = pytest.mark.broker
@@ -166,3 +169,21 @@ def test_keys_headers_and_timestamps_come_with_the_records(broker):
     assert record["__key"] == b"k"
     assert record["__timestamp"] == 5_000
     assert record["__headers"] == [("source", "web"), ("empty", None)]
+
+
+def test_a_job_that_runs_waits_for_a_broker_that_is_restarted(settings):
+    """A client that outlives the restart is refused for ever: it knows the leaders of before."""
+    port = ports.any_free()
+    kafka.up(settings, port=port)
+    client = kafka.client(settings)
+    admin.create_topic(client, "restarted", partitions=2)
+    topics = KafkaTopics(client, patience=60)
+    assert topics.ends(["restarted/0", "restarted/1"]) == {"restarted/0": 0, "restarted/1": 0}
+    broker = psutil.Process(kafka.status(settings).pid)
+    broker.kill()
+    broker.wait(30)
+    again = threading.Timer(1, kafka.up, [settings], {"port": port})
+    again.start()
+    assert topics.ends(["restarted/0"]) == {"restarted/0": 0}
+    assert topics.facts(["restarted"])["restarted"].partitions == 2
+    again.join()

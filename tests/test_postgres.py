@@ -12,6 +12,7 @@ import riverrun.delivery.postgres as delivery
 from databases import EVALUATOR, PART, changed, in_postgres
 from riverrun.config import load
 from riverrun.delivery import database as shared
+from riverrun.delivery.progress import Progress
 from riverrun.embedded import ports
 from riverrun.embedded import postgres as embedded
 from riverrun.errors import AlreadyRunning, DatabaseError
@@ -59,7 +60,7 @@ def end_others(url):
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE application_name = 'riverrun' AND pid <> pg_backend_pid()"
+            " WHERE starts_with(application_name, 'riverrun') AND pid <> pg_backend_pid()"
         )
 
 
@@ -74,6 +75,23 @@ def test_a_connection_lost_in_mid_batch_is_made_again_and_nothing_is_doubled(
     database.deliver(clicks, [(1, "/b", 2), (1, "/c", 3)], batch=1)
     assert sorted(database.query("SELECT n FROM clicks")) == [(1,), (2,), (3,)]
     assert database.destination.connection.info.backend_pid != before
+
+
+@pytest.mark.parametrize("same_run", [True, False])
+def test_a_writer_that_hangs_in_its_transaction_is_ended(same_run, database, clicks, monkeypatch):
+    """Its process may be asleep, and holds what it has locked until it is ended."""
+    monkeypatch.setattr(delivery, "SESSION", delivery.SESSION.replace("10s", "1s"))
+    database.destination.take_over("shop", 1)
+    with psycopg.connect(database.place) as asleep:
+        asleep.execute(delivery.SESSION, (delivery._session("shop", PART.task),))
+        delivery._latest_run(asleep, "shop")
+        delivery._note(asleep, PART, Progress(0, 1, 1, 1))
+        if not same_run:
+            database.destination.take_over("shop", 2)
+        database.deliver(clicks, [(1, "/a", 1)], run=1 if same_run else 2)
+        assert database.query("SELECT page FROM clicks") == [("/a",)]
+        with pytest.raises(psycopg.OperationalError):
+            asleep.execute("SELECT 1")
 
 
 def test_a_connection_lost_right_after_the_commit_does_not_double_the_batch(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     Consumer,
@@ -27,8 +28,8 @@ from riverrun.event_time import partition_name, partition_of, topic_of
 from riverrun.kernels.letters import Original, RecordPlace
 from riverrun.kernels.lots import Lot
 
-PATIENCE = 30.0
-"""Seconds without an answer after which the broker counts as gone."""
+OUTAGE = 120.0
+"""Seconds that a running job waits for brokers that are away."""
 
 AT_ONCE = 20_000
 
@@ -48,6 +49,17 @@ CONSUMER = {
 }
 
 
+AWAY = {
+    *admin.PASSING,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TIMED_OUT,
+    KafkaError._NOENT,  # no leaders are known
+    KafkaError.REQUEST_TIMED_OUT,
+}
+T = TypeVar("T")
+
+
 @dataclass(frozen=True)
 class TopicFacts:
     id: str
@@ -57,20 +69,32 @@ class TopicFacts:
 class KafkaTopics:
     """What the driver asks of a cluster: topics, their identity, and offsets."""
 
-    def __init__(self, client: Mapping[str, str]) -> None:
+    def __init__(self, client: Mapping[str, str], *, patience: float = 5.0) -> None:
+        self.client, self.patience = client, patience
         self.brokers = client["bootstrap.servers"]
         self.admin = AdminClient({**client}, logger=admin.quiet)
 
     def facts(self, topics: list[str]) -> dict[str, TopicFacts]:
-        futures = self.admin.describe_topics(TopicCollection(topics), request_timeout=10)
-        return {topic: self._fact(topic, future) for topic, future in futures.items()}
+        return {topic: self._ask(topic, partial(self._fact, topic)) for topic in topics}
 
-    def _fact(self, topic: str, future: Any) -> TopicFacts:
-        try:
-            found = future.result()
-        except KafkaException as error:
-            raise self._translated(error, topic) from error
+    def _fact(self, topic: str) -> TopicFacts:
+        asked = TopicCollection([topic])
+        found = self.admin.describe_topics(asked, request_timeout=10)[topic].result()
         return TopicFacts(str(found.topic_id), len(found.partitions))
+
+    def _ask(self, topic: str, call: Callable[[], T]) -> T:
+        """Asks again while brokers are away. A client keeps to the leaders that it knew before they
+        went, and is refused for ever: so each attempt has a new one."""
+        give_up_at = time.monotonic() + self.patience
+        while True:
+            try:
+                return call()
+            except KafkaException as error:
+                away = error.args[0].code() in AWAY
+                if not away or time.monotonic() > give_up_at:
+                    raise self._translated(error, topic) from error
+            time.sleep(0.1)
+            self.admin = AdminClient({**self.client}, logger=admin.quiet)
 
     def _translated(self, error: KafkaException, topic: str) -> Exception:
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
@@ -99,11 +123,10 @@ class KafkaTopics:
             return {}
         asked = {TopicPartition(topic_of(n), partition_of(n)): spec for n, spec in specs.items()}
         committed = {"isolation_level": IsolationLevel.READ_COMMITTED}
-        try:
-            found = admin.patiently(lambda: admin.list_offsets(self.admin, asked, **committed))
-            return {partition_name(p.topic, p.partition): offset for p, offset in found.items()}
-        except KafkaException as error:
-            raise self._translated(error, topic_of(next(iter(specs)))) from error
+        found = self._ask(
+            topic_of(next(iter(specs))), lambda: admin.list_offsets(self.admin, asked, **committed)
+        )
+        return {partition_name(p.topic, p.partition): offset for p, offset in found.items()}
 
 
 def unreachable(brokers: str, error: object) -> BrokerError:
@@ -168,8 +191,8 @@ class KafkaRecords:
             messages = self.consumer.consume(min(AT_ONCE, left), 0.1)
             if messages:
                 quiet_since = time.monotonic()
-            elif time.monotonic() - quiet_since > PATIENCE:
-                raise unreachable(self.brokers, f"no answer for {PATIENCE:.0f} s")
+            elif time.monotonic() - quiet_since > OUTAGE:
+                raise unreachable(self.brokers, f"no answer for {OUTAGE:.0f} s")
             self._take(messages, unfinished)
         return {name: reading.columns for name, reading in readings.items()}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from io import BytesIO
 
 import psycopg
@@ -46,11 +47,16 @@ CLIENT = {
 LOST = (psycopg.OperationalError, psycopg.InterfaceError)
 PIECE = 1 << 20
 SESSION = (
-    "SELECT set_config('TimeZone', 'UTC', true),"
+    "SELECT set_config('TimeZone', 'UTC', true), set_config('application_name', %s, true),"
     " set_config('idle_in_transaction_session_timeout', '60s', true),"
-    " set_config('lock_timeout', '90s', true)"
+    " set_config('lock_timeout', '10s', true)"
 )
-"""For one transaction, so that poolers may stand between. A run that hangs lets go in the end."""
+"""For one transaction, so that poolers may stand between."""
+END_OTHERS = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = current_user"
+    " AND pid <> pg_backend_pid() AND starts_with(application_name, %s)"
+)
+"""A writer that hangs in the middle of its transaction, and still holds what it has locked."""
 
 
 @dataclass(frozen=True)
@@ -85,15 +91,13 @@ class Postgres(Destination):
             connection.execute(RUNS)
 
     def take_over(self, application: str, run: int) -> None:
-        """Waits for a part that an earlier run is just writing."""
-        with self._explained(), self._connect() as connection, connection.transaction():
-            connection.execute(SESSION)
-            connection.execute(
-                "INSERT INTO riverrun_runs AS own VALUES (%s, %s) ON CONFLICT (application)"
-                " DO UPDATE SET run = excluded.run WHERE own.run < excluded.run",
-                (application, run),
-            )
-            latest = _latest_run(connection, application)
+        """Waits for a part that an earlier run is just writing; one that hangs is ended."""
+        with self._explained(), self._connect() as connection:
+            try:
+                latest = _announced(connection, application, run)
+            except psycopg.errors.LockNotAvailable:
+                connection.execute(END_OTHERS, (_session(application),))
+                latest = _announced(connection, application, run)
         if latest is not None and latest > run:
             raise taken_over(application, run, latest)
 
@@ -110,15 +114,21 @@ class Postgres(Destination):
             retried(lambda: self._attempt(part, loads, now), lost=LOST, where=self.where)
 
     def _attempt(self, part: Part, loads: Sequence[Load], now: Progress) -> None:
+        session = _session(part.application, part.task)
         if self.connection is None:
             self.connection = self._connect()
         try:
             with self.connection.transaction():
-                self.connection.execute(SESSION)
+                self.connection.execute(SESSION, (session,))
                 refuse_if_fenced(part, _latest_run(self.connection, part.application))
                 if _note(self.connection, part, now):
                     for load in loads:
                         self._write(self.connection, load, part.tick)
+        except psycopg.errors.LockNotAvailable:
+            # an earlier attempt at the same part hangs: its process may be asleep
+            self.connection.execute(END_OTHERS, (session,))
+            self.close()
+            raise
         except BaseException:
             self.close()
             raise
@@ -200,6 +210,24 @@ def _csv(rows: pa.Table) -> bytes:
     out = BytesIO()
     csv.write_csv(rows, out, csv.WriteOptions(include_header=False, batch_size=16_384))
     return out.getvalue()
+
+
+def _session(application: str, task: int | None = None) -> str:
+    """The name of sessions, by which those of the same task are found."""
+    short = sha256(application.encode()).hexdigest()[:16]
+    return f"riverrun-{short}-" if task is None else f"riverrun-{short}-{task}/"
+
+
+def _announced(connection: psycopg.Connection, application: str, run: int) -> int | None:
+    """Notes the run; the latest one."""
+    with connection.transaction():
+        connection.execute(SESSION, (f"{_session(application)}run",))
+        connection.execute(
+            "INSERT INTO riverrun_runs AS own VALUES (%s, %s) ON CONFLICT (application)"
+            " DO UPDATE SET run = excluded.run WHERE own.run < excluded.run",
+            (application, run),
+        )
+        return _latest_run(connection, application)
 
 
 def _latest_run(connection: psycopg.Connection, application: str) -> int | None:

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from riverrun.connectors.files import MemoryTopics, read_files
-from riverrun.connectors.kafka import KafkaRecords, KafkaTopics
+from riverrun.connectors.kafka import OUTAGE, KafkaRecords, KafkaTopics
 from riverrun.connectors.lag import LAG, LagBook
 from riverrun.connectors.pacing import Pacer
 from riverrun.connectors.planning import (
@@ -149,7 +149,7 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _new_planner(self, job: Job) -> Planner:
         if job.client is None:
             return MemoryPlanner(job.program, memory_topics(self.encoded), ended=job.ended)
-        topics = KafkaTopics(job.client)
+        topics = KafkaTopics(job.client, patience=OUTAGE)
         pacer = Pacer(job.max_events, job.batch_seconds)
         book = LagBook(job.program.name, topics.admin, job.status / LAG)
         return KafkaPlanner(

@@ -94,6 +94,7 @@ def test_workers_and_executors_are_killed_and_the_table_is_the_same(
     assert psutil.pid_exists(first[1].pid) is False, "executors end with the application"
 
 
+@pytest.mark.slow
 def test_a_checkpoint_moves_between_numbers_of_cores_and_to_a_cluster_that_runs_in_the_background(
     broker, broker_settings, standalone, tmp_path, riverrun
 ):

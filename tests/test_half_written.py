@@ -117,8 +117,9 @@ def _put(broker, topic, text, key="ann"):
 
 def _read(broker, program):
     """The rows of the first three offsets, as a task would write them."""
-    reader, outbox = LotReader(program), Outbox(program, EVALUATOR)
-    for lot in KafkaRecords(broker).lots([("compacted-users/0", 0, 3)], frozenset()):
+    source = KafkaRecords(broker)
+    reader, outbox = LotReader(program), Outbox(program, EVALUATOR, source.originals)
+    for lot in source.lots([("compacted-users/0", 0, 3)], frozenset()):
         for chunk in reader.read(lot, Now(0, False, None)).chunks:
             outbox.add(chunk)
     return list(outbox.outputs())

@@ -131,6 +131,7 @@ numbers.process(Slow, by="n").stream.to("slow-out")
 
 @pytest.mark.broker
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_job_that_is_slow_takes_less_at_once(broker, broker_settings, tmp_path):
     admin.create_topic(broker, "slow-numbers", partitions=1)
     produce(broker, "slow-numbers", [{"n": n} for n in range(9_000)])

@@ -127,30 +127,6 @@ def test_a_running_job_sets_bad_records_aside_reads_new_partitions_and_refuses_a
         )
 
 
-def test_a_job_stopped_by_ctrl_c_resumes_where_it_was_and_a_changed_step_is_refused(
-    broker, broker_settings, tmp_path
-):
-    admin.create_topic(broker, "paused-views", partitions=1)
-    sent = views(2000)
-    produce(broker, "paused-views", sent[:1000])
-    file = program(tmp_path, "paused", "paused-views", "paused-out")
-    home = broker_settings.home
-    with Run(file, home=home) as run:
-        run.until(1000)
-        assert run.stop() == 0, run.error()
-    produce(broker, "paused-views", sent[1000:])
-    with Run(file, "--once", home=home) as run:
-        assert run.end() == 0, run.error()
-        assert run.statuses()[-1]["events"] == 1000
-    found = table(broker, "paused-out")
-    assert sum(row["views"] for row in found.values()) == 2000
-
-    file.write_text(file.read_text().replace("last=rr.last", "least=rr.min"))
-    with Run(file, "--once", home=home) as run:
-        assert run.end() == 2
-        assert "the program does not fit its checkpoint" in run.error()
-
-
 @pytest.mark.parametrize(
     ("options", "fact"),
     [

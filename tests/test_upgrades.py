@@ -166,7 +166,8 @@ class Versions:
         file.write_text("\n".join(f"{one}\n" for _ in range(self.runs)))
         job = Job(
             program=app.program(), client=None, files={"views": file}, ended=False, status=status,
-            collect=self.folder / "out", parallel=1, max_events=1000, identity=Identity("t", 0),
+            collect=self.folder / "out", parallel=1, max_events=1000, batch_seconds=None,
+            identity=Identity("t", 0),
             places=None, query_id=f"{self.folder}{self.runs}",
         )  # fmt: skip
         query = start_query(

@@ -32,6 +32,11 @@ views.group_by("page").window(rr.session("2 seconds"), emit="changes").agg(n=rr.
 views.group_by("page").window(rr.hopping("10 seconds", "5 seconds"), emit="changes").agg(
     high=rr.percentile("ms", 0.9)).to({output!r} + "-hops")
 """
+SHOWN = """
+import riverrun as rr
+app = rr.App("shown")
+app.stream("shown-views", schema="page string, at bigint").to(rr.screen())
+"""
 START = 1_767_225_600_000
 EVENTS = 60_000
 
@@ -125,6 +130,22 @@ def test_a_running_job_sets_bad_records_aside_reads_new_partitions_and_refuses_a
             "the topic 'live-views' was deleted and made again" in run.error()
             or "a topic was deleted while it was read" in run.error()
         )
+
+
+def test_a_screen_shows_the_first_rows_of_each_task_once_they_are_committed(
+    broker, broker_settings, tmp_path
+):
+    admin.create_topic(broker, "shown-views", partitions=2)
+    produce(broker, "shown-views", views(5000), partitions=2)
+    file = tmp_path / "shown.py"
+    file.write_text(SHOWN)
+    with Run(file, "--once", "--master", "local[2]", home=broker_settings.home) as run:
+        assert run.end() == 0, run.error()
+        [status] = run.statuses()
+    rows = [(line["value"]["page"], line["value"]["at"]) for line in status["shown"]]
+    assert len(rows) == 2 * 1000
+    assert len(set(rows)) == len(rows)
+    assert status["written"]["screen:shown-views"] == 5000
 
 
 @pytest.mark.parametrize(

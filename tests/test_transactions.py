@@ -46,6 +46,17 @@ def test_a_part_that_is_delivered_again_takes_effect_once(broker, name):
     assert numbers(broker, name) == [1, 2, 3, 4]
 
 
+def test_a_task_that_gets_ready_before_its_rows_are_there_delivers_them_once(broker, name):
+    """As on Spark: `begin` for every batch, also for those that give no rows."""
+    here, there = KafkaExactlyOnce(broker), KafkaExactlyOnce(broker)
+    for batch, sink in enumerate([here, here, there, here, here]):
+        for _ in range(2):  # and each task is run again
+            sink.begin(part(name, batch))
+            if batch != 1:
+                sink.deliver(part(name, batch), [stream(name, batch)], EVALUATOR)
+    assert numbers(broker, name) == [0, 2, 3, 4]
+
+
 def test_the_order_of_rows_does_not_matter_to_a_retry(broker, name):
     KafkaExactlyOnce(broker).deliver(part(name), [stream(name, 1, 2, 3)], EVALUATOR)
     KafkaExactlyOnce(broker).deliver(part(name), [stream(name, 3, 1, 2)], EVALUATOR)

@@ -41,6 +41,9 @@ class Destination:
     def take_over(self, application: str, run: int) -> None:
         """On the driver, before the first batch: earlier runs may write no more."""
 
+    def begin(self, part: Part) -> None:
+        """In a task, before its rows are computed: a chance to get ready meanwhile."""
+
     def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> Any:
         """In a task: every output of this destination that the part has rows for.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
@@ -43,13 +44,26 @@ PAUSE = 0.2
 """Seconds: for one call to a broker, until a task fails, between two attempts."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Writer:
-    """A producer that has fenced all others of its transactional id."""
+    """A producer that has fenced all others of its transactional id, and what it found."""
 
     producer: Producer
-    wrote: tuple[str, int]
-    """The checkpoint and the last batch that this producer wrote, or found written."""
+    stored: Progress | None = None
+
+
+@dataclass
+class Holding:
+    """A transactional id in this process: since the batch before, or since it was taken."""
+
+    checkpoint: str
+    batch: int
+    """The last one that this process had the task in."""
+    writer: Future[Writer]
+    fresh: bool = True
+    """Whether it was taken in this batch, so that `stored` tells what is written."""
+    used: bool = False
+    """Whether this batch's part was delivered with it: a second time it is asked again."""
 
 
 def progress_topic(application: str) -> str:
@@ -59,7 +73,8 @@ def progress_topic(application: str) -> str:
 class KafkaExactlyOnce(KafkaTopicsWritten):
     def __init__(self, client: Mapping[str, str]) -> None:
         super().__init__(client)
-        self.writers: dict[tuple[str, int], Writer] = {}
+        self.held: dict[tuple[str, int], Holding] = {}
+        self.background = ThreadPoolExecutor(1)
         self.reader: KafkaRecords | None = None
 
     def take_over(self, application: str, run: int) -> None:
@@ -73,17 +88,28 @@ class KafkaExactlyOnce(KafkaTopicsWritten):
             producer.produce(topic, json.dumps({"run": run}), RUN, partition=partition)
         producer.commit_transaction(ATTEMPT)
 
+    def begin(self, part: Part) -> None:
+        """Takes the task's id while its rows are computed, unless this process has it still."""
+        place = (part.application, part.task)
+        holding = self.held.get(place)
+        if holding and (holding.checkpoint, holding.batch) == (part.checkpoint, part.batch - 1):
+            holding.batch, holding.fresh, holding.used = part.batch, False, False
+        else:
+            self.held.pop(place, None)
+            taken = self.background.submit(self._taken, part)
+            self.held[place] = Holding(part.checkpoint, part.batch, taken)
+
     def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> None:
         outputs = encoded(found, evaluator)
         progress = progress_of(part, [rows.select(["key", "value"]) for _, rows in outputs])
         give_up = time.monotonic() + PATIENCE
         while True:
+            holding = self.held.pop((part.application, part.task), None)
             try:
-                self._attempt(part, outputs, progress)
+                self._attempt(part, holding, outputs, progress)
                 return
             except KafkaException as error:
                 # whatever went wrong, a new producer finds out what has taken effect
-                self.writers.pop((part.application, part.task), None)
                 if time.monotonic() > give_up:
                     raise BrokerError(
                         "records could not be written to Kafka",
@@ -92,29 +118,32 @@ class KafkaExactlyOnce(KafkaTopicsWritten):
                     ) from error
                 time.sleep(PAUSE)
 
-    def _attempt(self, part: Part, outputs: Encoded, progress: Progress) -> None:
-        place = (part.application, part.task)
-        writer = self.writers.get(place)
-        if writer is None or writer.wrote != (part.checkpoint, part.batch - 1):
-            self.writers.pop(place, None)
-            writer = Writer(
-                self._producer(f"{part.application}.{part.task}"), (part.checkpoint, part.batch)
+    def _attempt(
+        self, part: Part, holding: Holding | None, outputs: Encoded, progress: Progress
+    ) -> None:
+        batch = (part.checkpoint, part.batch)
+        if holding is None or holding.used or (holding.checkpoint, holding.batch) != batch:
+            self.held.pop((part.application, part.task), None)
+            self.begin(part)
+            holding = self.held.pop((part.application, part.task))
+        writer = holding.writer.result()
+        if not (holding.fresh and done(part, writer.stored, progress)):
+            producer = writer.producer
+            producer.begin_transaction()
+            send(producer, outputs)
+            producer.produce(
+                progress_topic(part.application),
+                json.dumps(asdict(progress)),
+                _key(part),
+                partition=part.task % PARTITIONS,
             )
-            if done(part, self._stored(part), progress):
-                self.writers[place] = writer
-                return
-        producer = writer.producer
-        producer.begin_transaction()
-        send(producer, outputs)
-        producer.produce(
-            progress_topic(part.application),
-            json.dumps(asdict(progress)),
-            _key(part),
-            partition=part.task % PARTITIONS,
-        )
-        _commit(producer)
-        writer.wrote = (part.checkpoint, part.batch)
-        self.writers[place] = writer
+            _commit(producer)
+        holding.used = True
+        self.held[part.application, part.task] = holding
+
+    def _taken(self, part: Part) -> Writer:
+        producer = self._producer(f"{part.application}.{part.task}")
+        return Writer(producer, self._stored(part))
 
     def _producer(self, transactional_id: str) -> Producer:
         """Fences every other producer of the id; what they had not committed is gone."""

@@ -64,6 +64,9 @@ class StreamSink(DataSourceStreamArrowWriter):
         self.status_folder, self.collect, self.originals = status, collect, originals
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Delivered:
+        if self.places is not None:
+            for destination in destinations(self.program.outputs, self.places):
+                destination.begin(self._part(0))
         outbox = Outbox(self.program, _evaluator(), self.originals)
         for batch in iterator:
             for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
@@ -80,11 +83,7 @@ class StreamSink(DataSourceStreamArrowWriter):
 
     def _deliver(self, found: list[Rows], delivered: Delivered) -> None:
         assert self.places is not None
-        batch, task = _place()
-        part = Part(
-            self.program.name, self.identity.checkpoint, self.identity.run, batch, task,
-            delivered.status.tick, self.identity.keep_written,
-        )  # fmt: skip
+        part = self._part(delivered.status.tick)
         rows_of = by_destination(found, self.places)
         for destination in destinations(self.program.outputs, self.places):
             rows = rows_of.get(destination)
@@ -94,6 +93,13 @@ class StreamSink(DataSourceStreamArrowWriter):
             if isinstance(output.sink, Screen):
                 first = lines(output, rows.slice(0, SHOWN), _evaluator())
                 delivered.shown += ordered(first)
+
+    def _part(self, tick: int) -> Part:
+        batch, task = _place()
+        own = self.identity
+        return Part(
+            self.program.name, own.checkpoint, own.run, batch, task, tick, own.keep_written
+        )  # fmt: skip
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         told = [message for message in messages if isinstance(message, Delivered)]

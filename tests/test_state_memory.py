@@ -32,8 +32,8 @@ def users(count):
     return [f"{chosen.getrandbits(256):064x}" for _ in range(count)]
 
 
-def run(broker, home, tmp_path, name, *, keys, memory, note=0):
-    """Every user twice, in another order; state is several times what may be in memory."""
+def ran(broker, home, tmp_path, name, *, keys, memory, note=0):
+    """Every user twice, in another order: the table, what it should be, and a worker's peak."""
     (tmp_path / "riverrun.toml").write_text(f'state_memory = "{memory}"\n')
     admin.create_topic(broker, name, partitions=2)
     known = users(keys)
@@ -51,9 +51,8 @@ def run(broker, home, tmp_path, name, *, keys, memory, note=0):
     for number, user in enumerate(sent):
         count, total, _ = expected.get(user, (0, 0, 0))
         expected[user] = (count + 1, total + number, number)
-    found = table(broker, f"{name}-out")
-    assert {u: (r["n"], r["ms"], r["last"]) for u, r in found.items()} == expected
-    return peak
+    rows = table(broker, f"{name}-out").items()
+    return {user: (row["n"], row["ms"], row["last"]) for user, row in rows}, expected, peak
 
 
 def _peak(job) -> int:
@@ -81,7 +80,9 @@ def test_the_parts_of_a_frame_are_together_as_large_as_the_whole(column):
 @pytest.mark.broker
 @pytest.mark.spark
 def test_state_of_many_times_the_bound_gives_the_right_table(broker, broker_settings, tmp_path):
-    run(broker, broker_settings.home, tmp_path, "spilling", keys=90_000, memory="1 MB")
+    size = {"keys": 90_000, "memory": "1 MB"}
+    found, expected, _ = ran(broker, broker_settings.home, tmp_path, "spilling", **size)
+    assert found == expected
 
 
 @pytest.mark.slow
@@ -90,8 +91,10 @@ def test_state_of_many_times_the_bound_gives_the_right_table(broker, broker_sett
 def test_workers_stay_small_when_state_is_large(broker, broker_settings, tmp_path):
     home = broker_settings.home
     size = {"keys": 150_000, "note": 2_000}  # 300 MB of state
-    wide = run(broker, home, tmp_path, "roomy", memory="2 GB", **size)
-    tight = run(broker, home, tmp_path, "tight", memory="20 MB", **size)
+    found, expected, wide = ran(broker, home, tmp_path, "roomy", memory="2 GB", **size)
+    assert found == expected
+    found, expected, tight = ran(broker, home, tmp_path, "tight", memory="20 MB", **size)
+    assert found == expected
     print(f"peak of a worker: {wide >> 20} MB, bounded {tight >> 20} MB")
     assert tight < wide - (50 << 20)
 

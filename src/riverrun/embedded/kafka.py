@@ -15,7 +15,7 @@ from riverrun.connectors import admin
 from riverrun.embedded import class_archive, kafka_jvm, ports, process
 from riverrun.embedded.kafka_files import Files, State
 from riverrun.embedded.lock import exclusive
-from riverrun.errors import BrokerError, PortError, ServerError
+from riverrun.errors import BrokerError, ServerError
 
 PORT = 9092
 START = timedelta(minutes=2)
@@ -88,7 +88,7 @@ def down(settings: Settings) -> bool:
 def _up(files: Files, settings: Settings, port: int | None) -> Broker:
     state = files.read_state()
     if state is not None and _process(files, state) is not None:
-        _same_port(state, port)
+        ports.refuse_other("the broker", state.port, port)
         _await(files, state)
         return _broker(files, state)
     _down(files)
@@ -154,21 +154,8 @@ def _down(files: Files) -> bool:
 
 
 def _choose_ports(last: State | None, port: int | None) -> State:
-    """The port that was asked for; else the last one, the usual one, or any, if they are free."""
-    if port is not None and not ports.free(port):
-        raise ports.busy(port)
-    wanted = [last.port, PORT] if last else [PORT]
-    chosen = port or next(filter(ports.free, wanted), None) or ports.any_free()
+    chosen = ports.chosen(port, *([last.port] if last else []), PORT)
     return State(chosen, ports.any_free())
-
-
-def _same_port(state: State, port: int | None) -> None:
-    if port is not None and port != state.port:
-        raise PortError(
-            "the broker is already running on another port",
-            got=f"{state.port}, asked for {port}",
-            hint="run `riverrun down` first",
-        )
 
 
 def _no_start(fact: str, files: Files) -> ServerError:

@@ -43,3 +43,19 @@ def busy(port: int) -> PortError:
         where=f"{LOOPBACK}:{port}",
         hint="choose another with --port, or leave --port out to get a free one",
     )
+
+
+def chosen(asked: int | None, *usual: int) -> int:
+    """The port that was asked for; else the first of the usual ones that is free, or any."""
+    if asked is not None and not free(asked):
+        raise busy(asked)
+    return asked or next(filter(free, usual), None) or any_free()
+
+
+def refuse_other(server: str, running: int, asked: int | None) -> None:
+    if asked is not None and asked != running:
+        raise PortError(
+            f"{server} is already running on another port",
+            got=f"{running}, asked for {asked}",
+            hint="run `riverrun down` first",
+        )

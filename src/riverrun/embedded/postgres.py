@@ -14,7 +14,7 @@ from riverrun.config import Settings
 from riverrun.embedded import ports, postgres_files, process
 from riverrun.embedded.lock import exclusive
 from riverrun.embedded.postgres_files import Files, State
-from riverrun.errors import PortError, ServerError
+from riverrun.errors import ServerError
 
 PORT = 5432
 START = timedelta(minutes=1)
@@ -76,7 +76,7 @@ def restart(settings: Settings) -> Server:
 def _up(files: Files, port: int | None) -> Server:
     state = files.read_state()
     if state is not None and _process(files, state) is not None:
-        _same_port(state, port)
+        ports.refuse_other("PostgreSQL", state.port, port)
         _await(files, state)
         return _server(files, state)
     _down(files)
@@ -129,20 +129,7 @@ def _down(files: Files) -> bool:
 
 
 def _choose_port(last: State | None, port: int | None) -> State:
-    """The port that was asked for; else the last one, the usual one, or any, if they are free."""
-    if port is not None and not ports.free(port):
-        raise ports.busy(port)
-    wanted = [last.port, PORT] if last else [PORT]
-    return State(port or next(filter(ports.free, wanted), None) or ports.any_free())
-
-
-def _same_port(state: State, port: int | None) -> None:
-    if port is not None and port != state.port:
-        raise PortError(
-            "PostgreSQL is already running on another port",
-            got=f"{state.port}, asked for {port}",
-            hint="run `riverrun down` first",
-        )
+    return State(ports.chosen(port, *([last.port] if last else []), PORT))
 
 
 def _no_start(fact: str, files: Files) -> ServerError:

@@ -18,6 +18,8 @@ from riverrun.connectors.pacing import Pacer
 from riverrun.connectors.planning import KafkaPlanner, Offset, share, tasks
 from riverrun.embedded import kafka, ports
 from riverrun.errors import RiverrunError, TopicError
+from riverrun.kernels.letters import RecordPlace
+from running import produce
 
 pytestmark = pytest.mark.broker
 
@@ -169,6 +171,16 @@ def test_keys_headers_and_timestamps_come_with_the_records(broker):
     assert record["__key"] == b"k"
     assert record["__timestamp"] == 5_000
     assert record["__headers"] == [("source", "web"), ("empty", None)]
+
+
+def test_originals_that_are_far_apart_in_one_partition_are_all_found(broker):
+    admin.create_topic(broker, "far-apart")
+    produce(broker, "far-apart", [f"record {number}" for number in range(5000)])
+    places = [RecordPlace("far-apart", 0, offset) for offset in (3, 4, 2500, 4999)]
+    found = KafkaRecords(broker).originals(places)
+    assert {place.offset: original.value for place, original in found.items()} == {
+        offset: f"record {offset}".encode() for offset in (3, 4, 2500, 4999)
+    }
 
 
 def test_a_job_that_runs_waits_for_a_broker_that_is_restarted(settings):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -169,11 +170,10 @@ class KafkaRecords:
         found: dict[RecordPlace, Original] = {}
         topics = frozenset(place.topic for place in places)
         try:
-            for group in ranges_per_lot(list(_around(places))):
-                for name, columns in self._read(group, topics).items():
+            for around in _around(places):  # one at a time: a partition may have several
+                with suppress(TopicError):  # retention was faster
+                    [(name, columns)] = self._read([around], topics).items()
                     found |= {p: o for p, o in _originals(name, columns) if p in wanted}
-        except TopicError:  # retention was faster
-            pass
         finally:
             self.consumer.unassign()
         return found

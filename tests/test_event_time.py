@@ -62,7 +62,7 @@ class Watch:
     def __init__(self, by="partition"):
         self.times, self.now = PartitionTimes(), Clock(BEGINNING)
         self.named = partition_name if by == "partition" else producer_name
-        self.paces = {"t": Pace(5 * S, 10 * S, by)}
+        self.paces = {"t": Pace(0 if by == "tick" else 5 * S, 10 * S, by)}
 
     def batch(self, tick, behind=(), ended=False, **highs):
         """`p0=3` is event time 3 s of partition (or producer) 0. Returns the clock in seconds."""

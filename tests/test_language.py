@@ -132,7 +132,7 @@ MISTAKES = {
     "deduplicate needs a period above": lambda: views().deduplicate("page", within="0 s"),
     "there is no column 'id'": lambda: views().deduplicate("id", within="1 hour"),
     "a step's name has": lambda: views().deduplicate("page", within="1 h", name="a b"),
-    "only a deduplicated stream has": lambda: views().late,
+    "this stream has no late rows": lambda: views().late,
     "mark_seen needs at least one": lambda: views().mark_seen(),
     "mark_seen needs a capacity": lambda: views().mark_seen("page", capacity=0),
     "mark_seen needs a": lambda: views().mark_seen("page", error=1),

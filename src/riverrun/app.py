@@ -11,12 +11,13 @@ from riverrun.errors import Location, ProgramError, caller
 from riverrun.event_time import By, Duration, Pace, microseconds, milliseconds_of
 from riverrun.kernels import sql
 from riverrun.plan.compile import compile_program, spark_functions
-from riverrun.plan.nodes import Output, Source, changes
+from riverrun.plan.derive import changes
+from riverrun.plan.nodes import Output, Source, ToTable
 from riverrun.program import OnError, Program
 from riverrun.relation import checked_policy
-from riverrun.schema import METADATA, Schema, parse
+from riverrun.schema import METADATA, Schema, nested, parse
 from riverrun.sinks import Guarantee, Topic, check_columns
-from riverrun.stream import Stream
+from riverrun.stream import Stream, Table
 from riverrun.times import ColumnTime, EventTime, ProcessingTime
 
 PAGES = 32
@@ -92,6 +93,54 @@ class App:
         )  # fmt: skip
         return Stream(self, node)
 
+    def table(
+        self,
+        topic: str,
+        *,
+        schema: str,
+        key: str | list[str],
+        time: str | EventTime = "_timestamp",
+        lateness: Duration = "0 seconds",
+        idle: Duration = "10 seconds",
+        max_ahead: Duration | None = "1 day",
+        replicate: bool = False,
+        on_loss: Literal["stop", "skip"] = "stop",
+        on_error: OnError | None = None,
+    ) -> Table:
+        """Read a topic as a table: the last record of each key.
+
+        A record without a value deletes the row of its key; the key of such a record is the
+        record's own, as riverrun and others write it: text, or JSON if it is no text or has several
+        columns. Records of a key are in one partition. `time`, `lateness` and `idle` matter to
+        joins as of event time: since when a version is valid, and how long to wait for the next.
+        A small table can be replicated: joins then keep it whole in every page, and the stream's
+        rows may stay where they are. The rest is as with `stream()`.
+        """
+        at = caller()
+        _check_topic(topic, at)
+        keys = (key,) if isinstance(key, str) else tuple(key)
+        given = _Given(parse(schema, at), at)
+        if not keys:
+            raise ProgramError("a table needs a key", where=at, hint='key="id"')
+        for name in keys:
+            given.columns.require(name, at)
+            given.check_key(name)
+        when = ColumnTime(time) if isinstance(time, str) else time
+        given.check_time(when)
+        given.check_start("earliest", on_loss)
+        pace = Pace(microseconds(lateness, at), microseconds(idle, at), _by(when, None))
+        rows = given.rows(when)
+        policy = checked_policy(on_error, None, at)
+        ahead = None if max_ahead is None else microseconds(max_ahead, at)
+        source = Source(
+            topic, given.columns, rows, key if isinstance(key, str) else None, when, pace,
+            "earliest", on_loss, at, max_ahead=ahead, on_error=policy, table_key=keys,
+        )  # fmt: skip
+        node = ToTable(
+            source, topic, keys, "position", None, replicate, rows.visible, at, policy
+        )  # fmt: skip
+        return Table(self, node)
+
     def add(self, output: Output) -> None:
         if isinstance(output.sink, Topic):
             _check_topic(output.sink.name, output.at)
@@ -160,6 +209,15 @@ class _Given:
                     got="device_time() adds a column of that name",
                     hint="give the field of the records another name",
                 )
+
+    def check_key(self, name: str) -> None:
+        found = self.columns.type_of(name)
+        if nested(found):
+            raise ProgramError(
+                f"{name!r} is {found}, and cannot be a key",
+                where=self.at,
+                hint="a key is of single values",
+            )
 
     def check_start(self, start: str, on_loss: str) -> None:
         if start not in ("earliest", "latest"):

@@ -203,16 +203,61 @@ def clock(
     if punctuation.ended:
         return Clock(END)
     ours = list(_ours(times, paces))
+    if unseen := _unseen(times, punctuation, paces):
+        return Clock(before, unseen[0])
     idle = {name for name, _, at, pace in ours if name in paces or punctuation.idle(name, at, pace)}
     shown = tuple(sorted(idle - set(paces)))
     busy = [(high - pace.lateness, name) for name, high, _, pace in ours if name not in idle]
-    if any(pace.by == "tick" for pace in paces.values()):
-        busy.append((punctuation.tick, PROCESSING))
+    busy += [
+        (punctuation.tick - pace.lateness, PROCESSING)
+        for pace in paces.values()
+        if pace.by == "tick"
+    ]
     if busy:
         slowest, name = min(busy)
         return Clock(max(before, slowest), name, shown)
     running_on = [high + punctuation.tick - at - pace.lateness for _, high, at, pace in ours]
     return Clock(max([before, *running_on]), None, shown)
+
+
+def release(
+    times: PartitionTimes,
+    punctuation: Punctuation,
+    paces: tuple[Mapping[str, Pace], Mapping[str, Pace]],
+    before: int,
+) -> int:
+    """How far a table is known that rows wait for; never goes back. Rows before it need not wait.
+
+    `paces` are those of all sources, and of the table's. Its slowest source that is not idle
+    decides. When all are idle, rows that have been read up to now wait no more.
+    """
+    if punctuation.ended:
+        return END
+    every, table = paces
+    if _unseen(times, punctuation, table):
+        return before
+    if any(pace.by == "tick" for pace in table.values()):
+        return max(before, punctuation.tick)
+    busy = [
+        high - pace.lateness
+        for name, high, at, pace in _ours(times, table)
+        if name not in table and not punctuation.idle(name, at, pace)
+    ]
+    known = busy or [high + 1 for _, high, _, _ in _ours(times, every)]
+    return max([before, *([min(known)] if busy else known)])
+
+
+def _unseen(
+    times: PartitionTimes, punctuation: Punctuation, paces: Mapping[str, Pace]
+) -> list[str]:
+    """Partitions that hold records of which none has been read: their time is not known."""
+    return [
+        name
+        for name in punctuation.behind
+        if name not in times.seen
+        and (pace := paces.get(topic_of(name))) is not None
+        and pace.by == "partition"
+    ]
 
 
 def _ours(times: PartitionTimes, paces: Mapping[str, Pace]) -> Iterable[tuple[str, int, int, Pace]]:

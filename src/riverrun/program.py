@@ -17,6 +17,17 @@ Emit = Literal["changes", "ready", "final"]
 OnError = Literal["set aside", "stop", "drop"]
 """What happens to a row that fails on its way into a source, step or output."""
 
+Order = Literal["position", "time"]
+"""Which row of a key is the latest: the last one in its partition, or the last in event time."""
+
+How = Literal["inner", "left", "right", "full"]
+
+JoinKind = Literal["streams", "latest", "versions", "tables"]
+"""Of two streams; of a stream with a table as it stands, or as it stood then; of two tables."""
+
+EVENT = "event"
+"""The column that tells one row of a stream from all others, where a table is made of them."""
+
 CLOSED = "/*closed*/"
 """Stands in a query for the last window that is closed."""
 
@@ -89,6 +100,8 @@ class SourceSpec:
     """The condition of records that are no rows, but tell the time."""
     max_ahead: int | None = None
     """How far a record may be ahead of the wall clock and of its own timestamp."""
+    table_key: tuple[str, ...] = ()
+    """Of a changelog: the columns that a record's own key holds."""
     at: str = ""
     """The user's line."""
     on_error: OnError = "set aside"
@@ -119,6 +132,11 @@ class Step:
     @property
     def late(self) -> str:
         return f"late:{self.name}"
+
+    @property
+    def right(self) -> str | None:
+        """The second input, of joins."""
+        return None
 
     def stream(self, name: str = "") -> str:
         return f"stream:{self.name}{'/' if name else ''}{name}"
@@ -211,6 +229,81 @@ class Processing(Step):
 
 
 @dataclass(frozen=True)
+class Tabling(Step):
+    """The latest row of each key."""
+
+    columns: tuple[str, ...]
+    order: Order
+
+
+@dataclass(frozen=True)
+class Joining(Step):
+    """Rows of two sides by key. Keys have names of their own, the same on both sides."""
+
+    kind: JoinKind
+    how: How
+    shared: tuple[tuple[str, str], ...]
+    """Columns of the result that are keys: (key, column)."""
+    left_columns: tuple[str, ...]
+    right_columns: tuple[str, ...]
+    schema: Schema
+    """Of the result."""
+    entered_left: tuple[tuple[str, str], ...] = ()
+    entered_right: tuple[tuple[str, str], ...] = ()
+    """Columns as they were called before: (name, column)."""
+    left_identity: tuple[str, ...] = ()
+    right_identity: tuple[str, ...] = ()
+    """What tells rows of one key apart, in tables."""
+    before: int = 0
+    after: int = 0
+    condition: str | None = None
+    history: int = 0
+    corrections: bool = False
+    version: str | None = None
+    replicate: bool = False
+    right_paces: dict[str, Pace] = field(default_factory=dict)
+    topics: tuple[str, ...] = ()
+    at: str = ""
+    """The user's line."""
+    on_error: OnError = "set aside"
+
+    @property
+    def right(self) -> str:
+        return f"{self.input}/right"
+
+    @property
+    def late_right(self) -> str:
+        return f"{self.late}/right"
+
+    def keeps(self, side: Literal["left", "right"]) -> bool:
+        """Whether rows of the side that match none are part of the result."""
+        return self.how in (side, "full")
+
+    def last_closed(self, clock: int) -> int:
+        """Rows up to this time are late."""
+        return clock - 1 - self.history
+
+
+@dataclass(frozen=True)
+class Ranking(Step):
+    """The first rows of each group, by a value."""
+
+    columns: tuple[str, ...]
+    identity: tuple[str, ...]
+    limit: int
+    descending: bool
+    place: str | None
+
+
+@dataclass(frozen=True)
+class Settling(Step):
+    """The changes of a key, folded into one."""
+
+    columns: tuple[str, ...]
+    facts: bool = False
+
+
+@dataclass(frozen=True)
 class OutputSpec:
     """A named result: rows of a stream, or changes of a table."""
 
@@ -281,7 +374,7 @@ class Program:
         return max((step.level + 1 for step in self.steps), default=0)
 
     def step_at(self, edge: str) -> Step | None:
-        return next((step for step in self.steps if step.input == edge), None)
+        return next((step for step in self.steps if edge in (step.input, step.right)), None)
 
     def output_at(self, edge: str) -> OutputSpec:
         return next(output for output in self.outputs if output.edge == edge)

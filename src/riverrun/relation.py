@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, get_args
 
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.kernels import sql
+from riverrun.plan.derive import changes, inputs_of, key_of
 from riverrun.plan.nodes import (
     Emitted,
+    Explode,
+    KeyBy,
+    Late,
     Node,
     Output,
     Select,
     Source,
-    SparkStep,
     StepNode,
     Union,
     Where,
     WithColumns,
-    changes,
-    inputs_of,
-    key_of,
 )
 from riverrun.program import OnError
 from riverrun.schema import RESERVED, Column, Schema, quoted
@@ -136,7 +136,7 @@ class Relation:
 
 
 def _screen_name(node: Node) -> str:
-    while not isinstance(node, StepNode | Emitted | Source | SparkStep | Union):
+    while isinstance(node, Where | Select | WithColumns | KeyBy | Explode | Late):
         node = node.input
     origin = node.topic if isinstance(node, Source) else getattr(node, "name", "union")
     return f"screen:{origin}"
@@ -171,6 +171,32 @@ def step_keys(
     if name is not None and not re.fullmatch(r"[\w.-]+", name):
         raise ProgramError("a step's name has letters, digits, _ . and -", where=at, got=name)
     return columns
+
+
+def explode_node(rows: Relation, column: str, at: Location) -> Explode:
+    schema = rows.node.schema.visible
+    schema.require(column, at)
+    found = schema.type_of(column)
+    if not found.endswith("[]"):
+        raise ProgramError(f"explode needs a list, {column!r} is {found}", where=at)
+    columns = tuple(
+        replace(c, type=found.removesuffix("[]")) if c.name == column else c for c in schema.columns
+    )
+    return Explode(rows.node, column, Schema(columns), at)
+
+
+def union_node(all_rows: tuple[Relation, ...], at: Location) -> Union:
+    mine = all_rows[0].node.schema.visible
+    for other in all_rows[1:]:
+        theirs = other.node.schema.visible
+        if {(c.name, c.type) for c in theirs.columns} != {(c.name, c.type) for c in mine.columns}:
+            raise ProgramError(
+                "a union needs the same columns on both sides",
+                where=at,
+                got=f"{mine.ddl()} and {theirs.ddl()}",
+                hint="bring them in line with select()",
+            )
+    return Union(tuple(rows.node for rows in all_rows), mine, at)
 
 
 def origin_name(node: Node) -> str:

@@ -7,28 +7,39 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from riverrun.aggregate import Agg, aggregation, for_comparisons, refuse_clash, result_columns
+from riverrun.aggregate import Agg
 from riverrun.errors import Location, ProgramError, caller
-from riverrun.event_time import Duration, duration_text, microseconds
+from riverrun.event_time import Duration, microseconds
+from riverrun.grouping import Grouping, aggregate_node, check_window
+from riverrun.join import Asked, AsOf, On, join_node
+from riverrun.plan.derive import has_late_rows, inputs_of, key_of, late_sides
 from riverrun.plan.nodes import (
     Aggregate,
     Deduplicate,
     Emitted,
-    Explode,
+    Join,
     KeyBy,
     Late,
     MarkSeen,
     Process,
+    Rank,
+    Side,
     SparkStep,
-    Union,
-    has_late_rows,
-    key_of,
 )
 from riverrun.process import process_node
 from riverrun.processor import FrameProcessor, Processor
-from riverrun.program import Emit, OnError
-from riverrun.relation import Registry, Relation, checked_policy, origin_name, step_keys
+from riverrun.program import Emit, How, OnError
+from riverrun.relation import (
+    Registry,
+    Relation,
+    checked_policy,
+    explode_node,
+    origin_name,
+    step_keys,
+    union_node,
+)
 from riverrun.schema import RESERVED, Column, Schema, parse
+from riverrun.table import changes_node, rank_node, table_node
 from riverrun.windowing import Window
 
 
@@ -50,32 +61,11 @@ class Stream(Relation):
 
     def explode(self, column: str) -> Stream:
         """One row per element of a list column."""
-        at, schema = caller(), self.node.schema.visible
-        schema.require(column, at)
-        found = schema.type_of(column)
-        if not found.endswith("[]"):
-            raise ProgramError(f"explode needs a list, {column!r} is {found}", where=at)
-        columns = tuple(
-            replace(c, type=found.removesuffix("[]")) if c.name == column else c
-            for c in schema.columns
-        )
-        return replace(self, node=Explode(self.node, column, Schema(columns), at))
+        return replace(self, node=explode_node(self, column, caller()))
 
     def union(self, *others: Stream) -> Stream:
         """Rows of all streams; they must have the same columns."""
-        at, mine = caller(), self.node.schema.visible
-        for other in others:
-            theirs = other.node.schema.visible
-            if {(c.name, c.type) for c in theirs.columns} != {
-                (c.name, c.type) for c in mine.columns
-            }:
-                raise ProgramError(
-                    "a union needs the same columns on both sides",
-                    where=at,
-                    got=f"{mine.ddl()} and {theirs.ddl()}",
-                    hint="bring them in line with select()",
-                )
-        return replace(self, node=Union((self.node, *(o.node for o in others)), mine, at))
+        return replace(self, node=union_node((self, *others), caller()))
 
     def key_by(self, *columns: str) -> Stream:
         """Set the key that rows are written with."""
@@ -151,16 +141,79 @@ class Stream(Relation):
         node = process_node(self, processor, by, name=name, on_error=on_error, at=caller())
         return Processed(self.registry, node)
 
+    def join(
+        self,
+        other: Stream | Table,
+        *,
+        on: On,
+        how: How = "inner",
+        within: Duration | None = None,
+        before: Duration | None = None,
+        after: Duration | None = None,
+        where: str | None = None,
+        as_of: AsOf | None = None,
+        history: Duration = "7 days",
+        corrections: bool = False,
+        prefix: str | None = None,
+        name: str | None = None,
+        on_error: OnError | None = None,
+    ) -> Any:
+        """Join with another stream near in time, or with a table by its key.
+
+        `on` is a column, a list, or `{"left": "right"}`. Two streams match where the right row is
+        `within` a time of the left one, or from `before` it until `after` it, and `where`, an SQL
+        condition over both, holds. A table is joined `as_of="latest"`, as it stands when the row is
+        processed, or `as_of="event time"`, with the version that was valid at the row's own time:
+        versions are kept for `history`, the column TABLE_version names them, and with `corrections`
+        a late version corrects what has left before (the result is then a table). `prefix` is put
+        before the right side's names. `how` is inner, left, right or full; of tables inner or left.
+        """
+        at = caller()
+        if within is not None and (before is not None or after is not None):
+            raise ProgramError("within is both before and after: give one or the other", where=at)
+        asked = Asked(
+            on, how, at, prefix, name, on_error, within or before, within or after, where, as_of,
+            history, corrections,
+        )  # fmt: skip
+        node = join_node(self, other, asked)
+        return Table(self.registry, node) if corrections else Stream(self.registry, node)
+
+    def to_table(
+        self,
+        *key: str,
+        delete: str | None = None,
+        replicate: bool = False,
+        name: str | None = None,
+        on_error: OnError | None = None,
+    ) -> Table:
+        """The latest row of each key, by event time: `to_table("user", delete="closed")`.
+
+        Rows for which `delete`, a condition, is true delete their key. Without a key it is the
+        stream's own. `replicate` lets joins keep a small table whole in every page.
+        """
+        node = table_node(self, key, delete, (replicate, name, on_error), caller())
+        return Table(self.registry, node)
+
     @property
     def late(self) -> Stream:
-        """The rows that came too late to tell whether they are duplicates."""
-        if not isinstance(self.node, Deduplicate):
+        """The rows that came too late: of a deduplicated stream, or of the left side of a join."""
+        return self._late("left")
+
+    @property
+    def late_right(self) -> Stream:
+        """The rows of the right side of a join of two streams that came too late."""
+        return self._late("right")
+
+    def _late(self, side: Side) -> Stream:
+        node, at = self.node, caller()
+        if not isinstance(node, Deduplicate | Join) or side not in late_sides(node):
             raise ProgramError(
-                "only a deduplicated stream has late rows",
-                where=caller(),
-                hint="take .late from what .deduplicate(…) returns",
+                "this stream has no late rows",
+                where=at,
+                hint="take them from what .deduplicate(…) or .join(…) returns",
             )
-        return Stream(self.registry, Late(self.node, self.node.input.schema.visible, caller()))
+        entered = inputs_of(node)[0 if side == "left" else 1].schema.visible
+        return Stream(self.registry, Late(node, entered, at, side))
 
     def spark(self, function: Callable[[Any], Any], *, schema: str) -> Stream:
         """Hand rows to a function from Spark DataFrame to DataFrame; `schema` is what it returns.
@@ -231,81 +284,43 @@ class Grouped:
         `late_alert=0.01` gives an alert when more than that share of rows is late.
         """
         at = caller()
-        if not isinstance(window, Window):
-            raise ProgramError(
-                "window() needs a window",
-                where=at,
-                got=repr(window),
-                hint='rr.tumbling("1 minute")',
-            )
-        if isinstance(self.rows, Table):
-            raise ProgramError(
-                "rows of a table have no window",
-                where=at,
-                hint="group by window_start, or by a column computed from it",
-            )
+        check_window(self.rows, window, late_alert, at)
         if emit is None:
             emit = "changes" if window.kind == "all" else "ready"
         if emit not in ("changes", "ready", "final"):
             raise ProgramError("emit is one of changes, ready, final", where=at, got=repr(emit))
-        share = late_alert if isinstance(late_alert, int | float) else -1
-        if late_alert is not None and not 0 <= share < 1:
-            raise ProgramError(
-                "late_alert is a share from 0 to below 1", where=at, got=repr(late_alert)
-            )
         period = microseconds(updatable, at)
         return replace(self, kind=window, updatable=period, emit=emit, late_alert=late_alert)
 
     def agg(self, **aggregates: Agg) -> Table:
         """Compute aggregates: `agg(views=rr.count(), time=rr.avg("ms"))`."""
-        at, node = caller(), self.rows.node
-        if not aggregates:
-            raise ProgramError("agg needs at least one aggregate", where=at)
-        signed, windowed = isinstance(self.rows, Table), self.kind.kind != "all"
-        made = tuple(
-            aggregation(n, a, node.schema, at, signed=signed, windowed=windowed)
-            for n, a in aggregates.items()
-        )
-        window = for_comparisons(self.kind, made, at)
-        columns = self._key_columns() + tuple(c for a in made for c in result_columns(a))
-        refuse_clash(columns, at)
-        return Table(
-            self.rows.registry,
-            Aggregate(
-                input=node,
-                name=self.name or self._derived_name(),
-                keys=self.columns,
-                window=window,
-                updatable=self.updatable,
-                emit=self.emit,
-                late_alert=self.late_alert,
-                aggregations=made,
-                schema=Schema(columns),
-                at=at,
-                on_error=self.on_error,
-            ),
-        )
+        given = Grouping(
+            self.columns, self.name, self.kind, self.on_error, self.updatable, self.emit,
+            self.late_alert,
+        )  # fmt: skip
+        return Table(self.rows.registry, aggregate_node(self.rows, given, aggregates, caller()))
 
-    def _key_columns(self) -> tuple[Column, ...]:
-        schema = self.rows.node.schema
-        bounds = (Column("window_start", "TIMESTAMP"), Column("window_end", "TIMESTAMP"))
-        if self.kind.kind == "sliding":
-            return (*schema.visible.columns, *bounds, Column("event", "VARCHAR"))
-        keys = tuple(Column(name, schema.type_of(name)) for name in self.columns)
-        return keys if self.kind.kind == "all" else (*keys, *bounds)
+    def top(self, limit: int, *, by: str, place: str | None = None) -> Table:
+        """Of each group the rows with the highest values of `by`: `top(10, by="total")`.
 
-    def _derived_name(self) -> str:
-        name = f"{origin_name(self.rows.node)}_by_{'_'.join(self.columns)}"
-        period = duration_text(self.kind.size).replace(" ", "_")
-        match self.kind.kind:
-            case "all":
-                return name
-            case "tumbling":
-                return f"{name}_per_{period}"
-            case "hopping":
-                return f"{name}_per_{period}_every_{duration_text(self.kind.hop)}".replace(" ", "_")
-            case kind:
-                return f"{name}_{kind}_{period}"
+        Of rows with the same value the one with the lower key is first. `place` names a column for
+        the row's place, from 1 on.
+        """
+        return Table(self.rows.registry, self._ranked(limit, by, place, descending=True))
+
+    def bottom(self, limit: int, *, by: str, place: str | None = None) -> Table:
+        """Of each group the rows with the lowest values of `by`."""
+        return Table(self.rows.registry, self._ranked(limit, by, place, descending=False))
+
+    def _ranked(self, limit: int, by: str, place: str | None, *, descending: bool) -> Rank:
+        if not isinstance(self.rows, Table):
+            raise ProgramError(
+                "only the rows of a table can be ranked",
+                where=caller(),
+                hint="make one of the stream: .to_table(…), or an aggregate",
+            )
+        given = (limit, by, place)
+        return rank_node(self.rows, self.columns, self.name, given, descending=descending)
 
 
 @dataclass(frozen=True)
@@ -334,16 +349,41 @@ class Table(Relation):
         """Group the table's rows, for `.agg(…)`: a row that changes or goes is taken away again."""
         return _grouped(self, columns, name, on_error)
 
+    def join(
+        self,
+        other: Table,
+        *,
+        on: On,
+        how: How = "inner",
+        prefix: str | None = None,
+        name: str | None = None,
+    ) -> Table:
+        """Join with another table, by any columns: `tweets.join(follows, on={"author": "whom"})`.
+
+        Each change on either side changes the joined table accordingly. Its key is the left one's
+        if each left row has at most one partner, else that of both.
+        """
+        asked = Asked(on, how, caller(), prefix, name)
+        return replace(self, node=join_node(self, other, asked))
+
+    def changes(self, *, name: str | None = None) -> Stream:
+        """The table's changes as facts: its rows with `op`, "+" or "-", at the time of the batch.
+
+        A row that changes gives two, the old one ("-") first.
+        """
+        return Stream(self.registry, changes_node(self, name, caller()))
+
     @property
     def late(self) -> Stream:
         """The rows that came after their window had closed, as they entered the step."""
-        if not isinstance(self.node, Aggregate) or not has_late_rows(self.node):
+        if not isinstance(self.node, Aggregate | Join) or not has_late_rows(self.node):
             raise ProgramError(
                 "only a windowed aggregate has late rows",
                 where=caller(),
                 hint="take .late from the table that .agg(…) returns",
             )
-        return Stream(self.registry, Late(self.node, self.node.input.schema.visible, caller()))
+        entered = inputs_of(self.node)[0].schema.visible
+        return Stream(self.registry, Late(self.node, entered, caller()))
 
 
 def _grouped(

@@ -18,6 +18,9 @@ LATEST = "/*latest*/"
 
 RECORDED = "TRY(make_timestamp(__timestamp * 1000))"
 
+DELETES = "__value IS NULL"
+"""Of a table's records: one without a value deletes the row of its key."""
+
 
 def at_tick(query: str, source: SourceSpec, now: Now) -> str:
     latest = now.tick + (source.max_ahead or 0) if now.wall else END
@@ -27,15 +30,13 @@ def at_tick(query: str, source: SourceSpec, now: Now) -> str:
 def decoder(source: SourceSpec) -> str:
     """The query from raw records to columns, with event time, position and what is wrong."""
     shape = {column.name: _json_type(column.type) for column in source.schema.columns}
-    columns = [
-        f"{_decoded(f'__parsed.{quoted(column.name)}', column.type)} AS {quoted(column.name)}"
-        for column in source.schema.columns
-    ]
+    columns = [f"{_column(source, each)} AS {quoted(each.name)}" for each in source.schema.columns]
     metadata = [f"{_metadata(name, source)} AS {name}" for name in sorted(source.metadata)]
     moment = _moment(source)
     own = [
         f"{moment} AS __at", "__place AS __pos", "0::BIGINT AS __sub",
         f"{_cause(source)} AS __cause", *_ahead(source, moment), *_producer(source),
+        *([f"{DELETES} AS __gone"] if source.table_key else []),
     ]  # fmt: skip
     place = f"{source.index << 56} + (__partition::BIGINT << 40) + __offset AS __place"
     parsed = (
@@ -49,7 +50,32 @@ def decoder(source: SourceSpec) -> str:
     )
 
 
+def _column(source: SourceSpec, column: Column) -> str:
+    value = _decoded(f"__parsed.{quoted(column.name)}", column.type)
+    if column.name not in source.table_key:
+        return value
+    return f"coalesce({value}, {_from_key(source, column)})"
+
+
+def _from_key(source: SourceSpec, column: Column) -> str:
+    """A column of a table's key as the record's own key has it: see `delivery.encode`."""
+    text = "TRY(decode(__key))"
+    if len(source.table_key) == 1:
+        if column.type == "VARCHAR":
+            return text
+        text = f"""'{{"{column.name}":' || {text} || '}}'"""
+    shape = json.dumps({column.name: _json_type(column.type)})
+    parsed = f"TRY(json_transform({text}, {literal(shape)})).{quoted(column.name)}"
+    return _decoded(parsed, column.type)
+
+
 def _moment(source: SourceSpec) -> str:
+    if source.table_key:
+        return f"CASE WHEN {DELETES} THEN {RECORDED} ELSE {_stated_moment(source)} END"
+    return _stated_moment(source)
+
+
+def _stated_moment(source: SourceSpec) -> str:
     match source.time:
         case ColumnTime(column) if column != "_timestamp":
             return quoted(column)
@@ -140,7 +166,12 @@ def _metadata(name: str, source: SourceSpec) -> str:
 
 def _cause(source: SourceSpec) -> str:
     """What is wrong with a record, or NULL. Only those with something missing are looked at."""
+    nameless = [
+        f"WHEN {quoted(key)} IS NULL THEN {literal(f'no key: {key} is missing')}"
+        for key in source.table_key
+    ]
     checks = [
+        *([f"WHEN {DELETES} THEN CASE {' '.join(nameless)} END"] if nameless else []),
         "WHEN coalesce(__value, '') = '' THEN 'the value is empty or not UTF-8 text'",
         "WHEN NOT json_valid(__value) THEN 'the value is not JSON'",
         "WHEN json_type(__value) <> 'OBJECT' THEN 'the value is not a JSON object'",
@@ -152,6 +183,7 @@ def _cause(source: SourceSpec) -> str:
         checks.append(f"WHEN {_lost(column)} THEN {wrong}")
     absent = _absent(source)
     checks += [f"WHEN {test} THEN {literal(cause)}" for test, cause in absent.items()]
+    checks += nameless
     missing = dict.fromkeys([*map(_incomplete, source.schema.columns), *absent])
     return f"CASE WHEN {' OR '.join(missing)} THEN CASE {' '.join(checks)} END END"
 

@@ -31,7 +31,16 @@ from riverrun.kernels.letters import (
 )
 from riverrun.kernels.pages import clocks_of, status_chunk
 from riverrun.kernels.sql import Evaluator
-from riverrun.program import DEAD, ROWS, Aggregating, Branch, OnError, Program, SourceSpec
+from riverrun.program import (
+    DEAD,
+    ROWS,
+    Aggregating,
+    Branch,
+    Joining,
+    OnError,
+    Program,
+    SourceSpec,
+)
 
 
 @dataclass(frozen=True)
@@ -109,7 +118,8 @@ class LotReader:
         )
         position(source.index, partition, offset)
         query = at_tick(self.decoders[source.topic], source, now)
-        return self.evaluator.run(query, lot=lot.records)
+        records = _without_null_garbage(lot) if source.table_key and lot.garbled else lot.records
+        return self.evaluator.run(query, lot=records)
 
     def _marks(
         self, source: SourceSpec, rows: pa.Table
@@ -168,7 +178,8 @@ class LotReader:
                     )
                     failed += failures
                     made, count = counted(made)
-                    yield status_chunk(0, rows={branch.target.removeprefix("step:"): count})
+                    if step := self.program.step_at(branch.target):
+                        yield status_chunk(0, rows={step.name: count})
                     yield from self.packed(branch.target, made, seq)
             yield from self.set_aside(failed, seq)
 
@@ -190,8 +201,33 @@ class LotReader:
             return
         if isinstance(step, Aggregating):
             frame = prepared(frame, step.aggregations)
-        for page, part in by_page(with_hash(frame, step.keys), self.program.pages):
+        frame = with_hash(frame, step.keys)
+        if isinstance(step, Joining) and step.replicate:
+            yield from self._replicated(step, edge, frame, seq)
+            return
+        for page, part in by_page(frame, self.program.pages):
             yield Chunk(page, edge, seq, pack(part))
+
+    def _replicated(
+        self, step: Joining, edge: str, frame: pl.DataFrame, seq: int
+    ) -> Iterator[Chunk]:
+        """The table goes to every page, so its rows may meet those of the stream anywhere."""
+        pages = self.program.pages
+        if edge == step.right:
+            data = pack(frame)
+            yield from (Chunk(page, edge, seq, data) for page in range(pages))
+            return
+        size = -(-frame.height // pages)
+        for number, part in enumerate(frame.iter_slices(size)):
+            yield Chunk((seq + number) % pages, edge, seq, pack(part))
+
+
+def _without_null_garbage(lot: Lot) -> pa.Table:
+    """Records whose values are not text are not those that have none, which delete."""
+    places = zip(*(lot.records[n].to_pylist() for n in ("__partition", "__offset")), strict=True)
+    garbled = pa.array([place in lot.garbled for place in places])
+    values = pc.if_else(garbled, "", lot.records["__value"])
+    return lot.records.set_column(lot.records.schema.get_field_index("__value"), "__value", values)
 
 
 def counted(made: pa.Table) -> tuple[pa.Table, int]:

@@ -4,22 +4,36 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import polars as pl
 
-from riverrun.event_time import BEGINNING, Clock, Pace, PartitionTimes, Punctuation, clock
+from riverrun.event_time import (
+    BEGINNING,
+    Clock,
+    Pace,
+    PartitionTimes,
+    Punctuation,
+    clock,
+    release,
+)
 from riverrun.kernels import (
     deduplication,
     framing,
     hopping,
+    lookups,
     marking,
     processing,
+    ranking,
     sessions,
     sliding,
+    stream_joins,
+    table_joins,
+    tables,
+    versions,
     windows,
 )
 from riverrun.kernels.chunks import Chunk, pack, unpack_all
@@ -31,10 +45,14 @@ from riverrun.program import (
     DEAD,
     Aggregating,
     Deduplicating,
+    Joining,
     Marking,
     Processing,
     Program,
+    Ranking,
+    Settling,
     Step,
+    Tabling,
 )
 
 PUNCTUATION = "punctuation"
@@ -44,6 +62,21 @@ WINDOWS = {
     "session": sessions.advance,
     "sliding": sliding.advance,
     "hopping": hopping.advance,
+}
+
+JOINS = {
+    "streams": stream_joins.advance,
+    "latest": lookups.advance,
+    "versions": versions.advance,
+    "tables": table_joins.advance,
+}
+
+KERNELS: dict[type[Step], Callable[[Any, StepState, Batch], Result]] = {
+    Deduplicating: deduplication.advance,
+    Marking: marking.advance,
+    Tabling: tables.advance,
+    Ranking: ranking.advance,
+    Settling: tables.settle,
 }
 
 
@@ -60,6 +93,8 @@ class Head:
     """Whether something is to come of a step's rows, so that time matters when nothing arrives."""
     ticks: dict[str, int] = field(default_factory=dict)
     """When steps were visited that have timers of processing time."""
+    releases: dict[str, int] = field(default_factory=dict)
+    """How far the tables of joins are known whose rows wait for them."""
 
 
 def encode_punctuation(punctuation: Punctuation) -> bytes:
@@ -97,6 +132,12 @@ class Moment:
             self.clocks[step.name, before] = found
         return self.clocks[step.name, before]
 
+    def release(self, step: Step, before: int) -> int:
+        """How far the table is known that rows of a join wait for."""
+        if not isinstance(step, Joining) or step.kind != "versions":
+            return BEGINNING
+        return release(self.seen, self.punctuation, (step.paces, step.right_paces), before)
+
     @cached_property
     def times(self) -> str:
         """What is to be known after the batch."""
@@ -110,15 +151,14 @@ def advance(step: Step, state: StepState, batch: Batch) -> Result:
     match step:
         case Aggregating():
             return WINDOWS.get(step.window.kind, windows.advance)(step, state, batch)
-        case Deduplicating():
-            return deduplication.advance(step, state, batch)
-        case Marking():
-            return marking.advance(step, state, batch)
+        case Joining():
+            return JOINS[step.kind](step, state, batch)
         case Processing():
             framed = isinstance(step.processor, FrameProcessor)
             kernel = framing.advance if framed else processing.advance
             return kernel(step, state, batch)
-    raise TypeError(step)
+        case _:
+            return KERNELS[type(step)](step, state, batch)
 
 
 class PageKernel:
@@ -151,19 +191,32 @@ class PageKernel:
             before = head.clocks.get(step.name, BEGINNING)
             said = moment.clock(step, before)
             after, watermarks[step.name] = said.time, {"held_by": said.held_by, "idle": said.idle}
-            rows = by_edge.pop(step.input, [])
+            left, right = by_edge.pop(step.input, []), by_edge.pop(step.right or "", [])
             ticks = head.ticks.get(step.name, BEGINNING), tick
             moved = after > before or (isinstance(step, Processing) and ticks[1] > ticks[0])
-            if rows or (moved and head.segments.get(step.name)):
-                events = unpack_all(rows) if rows else None
-                batch = Batch(events, before, after, tick=tick, tick_before=ticks[0])
+            known = head.releases.get(step.name, BEGINNING)
+            release = moment.release(step, known)
+            if left or right or ((moved or release > known) and head.segments.get(step.name)):
+                batch = Batch(
+                    unpack_all(left) if left else None,
+                    before,
+                    after,
+                    tick=tick,
+                    tick_before=ticks[0],
+                    right=unpack_all(right) if right else None,
+                    release_before=known,
+                    release=release,
+                )
                 result = self._step(page, step, head, store, batch)
-                late[step.name] = 0 if result.late is None else result.late.height
+                late[step.name] = sum(each.height for each in (result.late, result.late_right)
+                                      if each is not None)  # fmt: skip
                 failed.append(result.failed)
                 out += _chunks(page, step, result, self.topics)
                 if isinstance(step, Processing):
                     head.ticks[step.name] = tick
             head.clocks[step.name] = after
+            if release > BEGINNING:
+                head.releases[step.name] = release
         head.times = moment.times
         out += [chunk for rest in by_edge.values() for chunk in rest]
         facts = {"clocks": head.clocks, "open": any(head.open.values()), "late": late, "tick": tick}
@@ -181,7 +234,7 @@ class PageKernel:
             for ids in head.segments.pop(name, {}).values():
                 for each in ids:
                     store.remove(each)
-            for known in (head.clocks, head.open, head.ticks):
+            for known in (head.clocks, head.open, head.ticks, head.releases):
                 known.pop(name, None)
 
     def _moment(self, times: str, marks: list[bytes]) -> Moment:
@@ -212,6 +265,8 @@ def _chunks(page: int, step: Step, result: Result, topics: tuple[str, ...]) -> l
     frames = {step.changes: result.changes}
     frames |= {step.stream(name): rows for name, rows in result.streams.items()}
     frames[step.late] = [] if result.late is None else [result.late]
+    if isinstance(step, Joining):
+        frames[step.late_right] = [] if result.late_right is None else [result.late_right]
     if result.failed.aside:
         frames[DEAD] = [pl.DataFrame(pl.from_arrow(letters_table(result.failed, topics)))]
     made = []

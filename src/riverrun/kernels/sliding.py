@@ -19,10 +19,11 @@ from riverrun.kernels.steps import (
     begins,
     bounds,
     differing,
+    event_name,
     result_columns,
     split_late,
 )
-from riverrun.program import Aggregating
+from riverrun.program import EVENT, Aggregating
 
 AT = pl.col("__at")
 BUCKETS = 4
@@ -163,13 +164,11 @@ def _rolled(step: Aggregating, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _changes(step: Aggregating, rows: pl.DataFrame, op: int) -> pl.DataFrame:
-    event = pl.concat_str("__pos", pl.lit("-"), "__sub")
-    whole = pl.when(pl.col("__sub") == 0).then(pl.col("__pos").cast(pl.String)).otherwise(event)
     columns = [name for name in rows["__row"].struct.fields if name not in PLACE]
     return rows.select(
         *(pl.col("__row").struct.field(name) for name in columns),
         *bounds(step, AT - step.window.size, AT),
-        whole.alias("event"),
+        event_name().alias(EVENT),
         *result_columns(step, AT - step.window.size, AT),
         pl.lit(op, pl.Int8).alias("__op"),
         pl.col("__revision"),

@@ -51,6 +51,12 @@ class Evaluator:
 
 
 @cache
+def shared_evaluator() -> Evaluator:
+    """The one of this process."""
+    return Evaluator()
+
+
+@cache
 def _functions() -> Mapping[str, str]:
     """Function name to why it cannot stand in an expression ('' when it can)."""
     rows = _checker().execute(

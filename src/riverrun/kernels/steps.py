@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 import polars as pl
 
@@ -12,7 +13,7 @@ from riverrun.event_time import BEGINNING, END
 from riverrun.kernels.aggregates import results
 from riverrun.kernels.letters import Verdict
 from riverrun.kernels.state import SegmentList
-from riverrun.program import Aggregating, Step
+from riverrun.program import Aggregating, Joining, Step
 
 PLACE = ("__at", "__pos", "__sub")
 """Canonical order: event time, the record's position, the row's place within the record."""
@@ -27,12 +28,18 @@ class Batch:
     after: int
     tick: int = 0
     tick_before: int = BEGINNING
+    right: pl.DataFrame | None = None
+    """The rows of a join's second input."""
+    release_before: int = BEGINNING
+    release: int = END
+    """How far the table of a join is known: rows before that need not wait for it."""
 
 
 @dataclass
 class Result:
     changes: list[pl.DataFrame] = field(default_factory=list)
     late: pl.DataFrame | None = None
+    late_right: pl.DataFrame | None = None
     streams: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
     failed: Verdict = field(default_factory=Verdict)
     """Rows that could not be processed."""
@@ -61,17 +68,22 @@ class StepState:
 
 
 def split_late(
-    step: Step, rows: pl.DataFrame, before: int
+    step: Step, rows: pl.DataFrame, before: int, side: Literal["left", "right"] = "left"
 ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
     """Rows in time, and the late ones as they entered the step."""
     late = rows["__window"].to_numpy() <= step.last_closed(before)
     if not late.any():
         return rows, None
     mask = pl.Series(late)
-    return rows.filter(~mask), as_entered(step, rows.filter(mask))
+    return rows.filter(~mask), as_entered(step, rows.filter(mask), side)
 
 
-def as_entered(step: Step, rows: pl.DataFrame) -> pl.DataFrame:
+def as_entered(
+    step: Step, rows: pl.DataFrame, side: Literal["left", "right"] = "left"
+) -> pl.DataFrame:
+    if isinstance(step, Joining):
+        names = step.entered_left if side == "left" else step.entered_right
+        return rows.select(*(pl.col(column).alias(name) for name, column in names), *PLACE)
     if not isinstance(step, Aggregating):
         return rows.drop("__window", "__hash")
     if "__row" not in rows.columns:
@@ -105,6 +117,12 @@ def begins(keys: list[str]) -> pl.Expr:
     """Whether a row, of rows sorted by key, is the first one of its key."""
     other = (pl.col(name).ne_missing(pl.col(name).shift()) for name in keys)
     return pl.any_horizontal(*other) | (pl.int_range(pl.len()) == 0)
+
+
+def event_name() -> pl.Expr:
+    """One text for each row of a stream: its record, and its place in it if there are several."""
+    within = pl.concat_str("__pos", pl.lit("-"), "__sub")
+    return pl.when(pl.col("__sub") == 0).then(pl.col("__pos").cast(pl.String)).otherwise(within)
 
 
 def seconds(step: Aggregating, start: pl.Expr, end: pl.Expr) -> pl.Expr | None:

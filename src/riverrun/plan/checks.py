@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 
 from riverrun.errors import ProgramError
-from riverrun.plan.nodes import Node, Output, Source, SparkStep, StepNode, Union, changes
+from riverrun.plan.derive import changes
+from riverrun.plan.nodes import Join, Node, Output, Source, SparkStep, StepNode, Union
 from riverrun.sinks import Delta, Parquet, Topic
 
 
@@ -39,7 +40,7 @@ def _refuse_same_steps(steps: Sequence[StepNode | SparkStep]) -> None:
                 f"two steps are called {step.name!r}",
                 where=step.at,
                 got=f"the other is at {names[step.name]}",
-                hint='give one a name: .group_by(…, name="…")'
+                hint='give one a name: name="…"'
                 if isinstance(step, StepNode)
                 else "a .spark(…) step has the name of its function: give each its own",
             )
@@ -90,6 +91,8 @@ def _refuse_tables_among_streams(nodes: list[Node]) -> None:
 
 def _refuse_lists_as_keys(steps: list[StepNode]) -> None:
     for step in steps:
+        if isinstance(step, Join):
+            continue  # its keys were looked at when it was made
         for key in step.keys:
             found = step.input.schema.type_of(key)
             if re.search(r"\]$|^MAP", found):

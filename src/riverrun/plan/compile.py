@@ -4,37 +4,42 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from riverrun.errors import ProgramError
 from riverrun.event_time import Pace
 from riverrun.kernels.steps import PLACE
 from riverrun.plan.checks import check
-from riverrun.plan.inputs import column_list, into_aggregate, whole_rows
+from riverrun.plan.derive import (
+    changes,
+    has_late_rows,
+    inputs_of,
+    key_of,
+    late_sides,
+    nodes_of,
+    settled,
+)
+from riverrun.plan.inputs import column_list, into_step, into_table
+from riverrun.plan.joins import into_join, joining, rows_from
 from riverrun.plan.nodes import (
     Aggregate,
     Deduplicate,
-    Emitted,
-    Explode,
-    KeyBy,
+    Join,
     Late,
     MarkSeen,
     Node,
     Output,
     Process,
-    Select,
+    Rank,
+    Settle,
     Source,
     SparkStep,
     StepNode,
-    Union,
-    Where,
-    WithColumns,
-    changes,
-    has_late_rows,
-    inputs_of,
-    key_of,
+    ToTable,
 )
+from riverrun.plan.paths import CHANGE_COLUMNS, paths, versions
 from riverrun.program import (
     Aggregating,
     Branch,
@@ -43,16 +48,18 @@ from riverrun.program import (
     OutputSpec,
     Processing,
     Program,
+    Ranking,
+    Settling,
     SourceSpec,
     SparkSpec,
     Step,
+    Tabling,
 )
 from riverrun.schema import METADATA, parse, quoted
 from riverrun.sinks import Topic
 
 FACT_TYPES = ("TIMESTAMP", "BIGINT", "BIGINT")
 HEADERS = dict(METADATA)["_headers"]
-CHANGE_COLUMNS = ("__op", "__revision")
 
 DEAD_SCHEMA = parse(
     "topic string, partition int, offset bigint, timestamp timestamp, step string, cause string, "
@@ -61,9 +68,10 @@ DEAD_SCHEMA = parse(
 )
 
 
-def compile_program(name: str, pages: int, outputs: tuple[Output, ...]) -> Program:
+def compile_program(name: str, pages: int, given: tuple[Output, ...]) -> Program:
+    outputs = with_settled_tables(given)
     nodes = nodes_of(outputs)
-    steps = [node for node in nodes if isinstance(node, StepNode)]
+    steps = [node for node in nodes_of(outputs, rows_from) if isinstance(node, StepNode)]
     sparks = [node for node in nodes if isinstance(node, SparkStep)]
     every_output = with_late_outputs(name, outputs)
     check(name, nodes, every_output)
@@ -89,20 +97,6 @@ def spark_functions(outputs: tuple[Output, ...]) -> dict[str, Callable[[Any], An
     return {node.name: node.function for node in nodes_of(outputs) if isinstance(node, SparkStep)}
 
 
-def nodes_of(outputs: tuple[Output, ...]) -> list[Node]:
-    found: dict[int, Node] = {}
-
-    def visit(node: Node) -> None:
-        if id(node) not in found:
-            for each in inputs_of(node):
-                visit(each)
-            found[id(node)] = node
-
-    for output in outputs:
-        visit(output.input)
-    return list(found.values())
-
-
 def _sources(nodes: list[Node]) -> list[tuple[int, Source]]:
     sources: dict[str, Source] = {}
     for node in nodes:
@@ -119,16 +113,36 @@ def _sources(nodes: list[Node]) -> list[tuple[int, Source]]:
 def with_late_outputs(app: str, outputs: tuple[Output, ...]) -> tuple[Output, ...]:
     """The outputs; late rows that the program does not use itself are kept in a topic."""
     nodes = nodes_of(outputs)
-    used = {id(node.input) for node in nodes if isinstance(node, Late)}
-    steps = [node for node in nodes if isinstance(node, StepNode) and has_late_rows(node)]
-    added = [_late_output(app, step) for step in steps if id(step) not in used]
-    return (*outputs, *added)
+    used = {(id(node.input), str(node.side)) for node in nodes if isinstance(node, Late)}
+    steps = [node for node in nodes if isinstance(node, StepNode)]
+    return (*outputs, *(late for step in steps for late in _late_outputs(app, step, used)))
 
 
-def _late_output(app: str, step: StepNode) -> Output:
-    assert isinstance(step, Aggregate | Deduplicate)
-    late = Late(step, step.input.schema.visible, step.at)
-    return Output(late, Topic(f"{app}.{step.name}.late"), step.at, f"{step.name}.late")
+def _late_outputs(app: str, step: StepNode, used: set[tuple[int, str]]) -> Iterator[Output]:
+    for side in late_sides(step):
+        if (id(step), side) in used:
+            continue
+        assert isinstance(step, Aggregate | Deduplicate | Join)
+        entering = inputs_of(step)[0 if side == "left" else 1]
+        name = f"{step.name}.late" if side == "left" else f"{step.name}.right.late"
+        late = Late(step, entering.schema.visible, step.at, side)
+        yield Output(late, Topic(f"{app}.{name}"), step.at, name)
+
+
+def with_settled_tables(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
+    """Outputs with the changes of each key in one page, so that they are written in order."""
+    made: dict[int, Settle] = {}
+
+    def brought_together(output: Output) -> Output:
+        node = output.input
+        if not changes(node) or settled(node):
+            return output
+        if id(node) not in made:
+            name = f"{output.name}.settled"
+            made[id(node)] = Settle(node, name, key_of(node), False, node.schema.visible, output.at)
+        return replace(output, input=made[id(node)])
+
+    return tuple(map(brought_together, outputs))
 
 
 def _output_spec(output: Output) -> OutputSpec:
@@ -156,40 +170,55 @@ def _source_spec(index: int, node: Source, branches: list[Branch]) -> SourceSpec
         producer=node.producer,
         punctuation=node.punctuation,
         max_ahead=node.max_ahead,
+        table_key=node.table_key,
         at=str(node.at),
         on_error=node.on_error,
     )
 
 
 def _step_spec(step: StepNode, pages: int, topics: tuple[str, ...]) -> Step:
-    common = (step.name, step.keys, _paces(step.input), _level(step))
-    if isinstance(step, Deduplicate):
-        return Deduplicating(*common, within=step.within)
-    if isinstance(step, Process):
-        return Processing(
-            *common,
-            processor=step.processor,
-            columns=step.schema.names,
-            state=step.state,
-            defaults=step.defaults,
-            outputs=step.outputs,
-            topics=topics,
-            on_error=step.on_error,
-        )
-    if isinstance(step, MarkSeen):
-        # keys fall into pages by chance: some pages have more than their share
-        share = step.capacity / pages
-        room = math.ceil(share + 4 * math.sqrt(share))
-        return Marking(*common, column=step.column, capacity=room, error=step.error)
-    return Aggregating(
-        *common,
-        window=step.window,
-        updatable=step.updatable,
-        emit=step.emit,
-        aggregations=step.aggregations,
-        signed=changes(step.input),
-        late_alert=step.late_alert,
-    )
+    common = (step.name, step.keys, _paces_into(step), _level(step))
+    spec: Step
+    match step:
+        case Deduplicate():
+            spec = Deduplicating(*common, within=step.within)
+        case MarkSeen():
+            # keys fall into pages by chance: some pages have more than their share
+            share = step.capacity / pages
+            room = math.ceil(share + 4 * math.sqrt(share))
+            spec = Marking(*common, column=step.column, capacity=room, error=step.error)
+        case Process():
+            spec = Processing(
+                *common,
+                processor=step.processor,
+                columns=step.schema.names,
+                state=step.state,
+                defaults=step.defaults,
+                outputs=step.outputs,
+                topics=topics,
+                on_error=step.on_error,
+            )
+        case Aggregate():
+            spec = Aggregating(
+                *common,
+                window=step.window,
+                updatable=step.updatable,
+                emit=step.emit,
+                aggregations=step.aggregations,
+                signed=changes(step.input),
+                late_alert=step.late_alert,
+            )
+        case ToTable():
+            spec = Tabling(*common, columns=step.schema.visible.names, order=step.order)
+        case Join():
+            spec = joining(step, common, _paces(step.right), topics)
+        case Rank():
+            columns = step.input.schema.visible.names
+            identity = tuple(name for name in key_of(step.input) if name not in step.keys)
+            spec = Ranking(*common, columns, identity, step.limit, step.descending, step.place)
+        case Settle():
+            spec = Settling(*common, step.input.schema.visible.names, step.facts)
+    return spec
 
 
 def _level(step: StepNode) -> int:
@@ -200,18 +229,46 @@ def _level(step: StepNode) -> int:
 
 def _nodes_before(node: Node) -> Iterator[Node]:
     """All nodes up to the next steps with state."""
-    for each in inputs_of(node):
+    for each in rows_from(node):
         yield each
         if not isinstance(each, StepNode):
             yield from _nodes_before(each)
 
 
+def _paces_into(step: StepNode) -> dict[str, Pace]:
+    """What moves a step's clock. A table that is joined as it stands does not."""
+    if isinstance(step, Join) and step.kind == "latest":
+        return _paces(step.left)
+    return _slowest(map(_paces, inputs_of(step)))
+
+
 def _paces(node: Node) -> dict[str, Pace]:
-    if isinstance(node, Source):
-        return {node.topic: node.pace}
+    """What moves the clock of a node's rows: topics, and how long to wait for the last row."""
+    match node:
+        case Source():
+            return {node.topic: node.pace}
+        case Settle(facts=True):
+            return {node.name: Pace(0, 0, "tick")}
+        case Join(kind="latest"):
+            return _paces(node.left)
+        case Join(kind="streams"):
+            # a row that matches none leaves when it no longer can
+            delay = max(
+                node.after if node.how in ("left", "full") else 0,
+                node.before if node.how in ("right", "full") else 0,
+            )
+            found = _slowest(map(_paces, inputs_of(node)))
+            return {n: replace(pace, lateness=pace.lateness + delay) for n, pace in found.items()}
+        case _:
+            return _slowest(map(_paces, inputs_of(node)))
+
+
+def _slowest(several: Iterable[dict[str, Pace]]) -> dict[str, Pace]:
     found: dict[str, Pace] = {}
-    for each in inputs_of(node):
-        found.update(_paces(each))
+    for paces in several:
+        for topic, pace in paces.items():
+            known = found.get(topic, pace)
+            found[topic] = pace if pace.lateness >= known.lateness else known
     return found
 
 
@@ -219,7 +276,7 @@ def _into_output(output: Output) -> Iterator[Branch]:
     columns = output.input.schema.visible.names
     own_key = tuple(name for name in key_of(output.input) if name not in columns)
     hidden = CHANGE_COLUMNS if changes(output.input) else PLACE
-    for origin, query in _paths(output.input):
+    for origin, query in paths(output.input):
         source = f"({query})" if query else "rows"
         headers = _headers(output)
         chosen = f"SELECT {column_list((*columns, *own_key, *hidden))}{headers} FROM {source}"
@@ -255,20 +312,34 @@ def _into_spark(step: SparkStep) -> Iterator[Branch]:
 
 
 def _into_step(step: StepNode) -> Iterator[Branch]:
-    if has_late_rows(step) and _late_rows_in(step.input):
+    if has_late_rows(step) and any(map(_late_rows_in, inputs_of(step))):
         raise ProgramError(
             f"the step {step.name!r} is fed with late rows",
             where=step.at,
             hint="they would all be late again; aggregate them without a window",
         )
-    for origin, query in _paths(step.input):
-        source = f"({query})" if query else "rows"
-        if isinstance(step, Aggregate):
-            careful, combined = into_aggregate(step, source)
-        else:
-            careful, combined = whole_rows(step, source), None
-        target, at = f"step:{step.name}", str(step.at)
-        yield Branch(origin, careful, target, at, combined, on_error=step.on_error)
+    for origin, query, combined, target in _queries_into(step):
+        yield Branch(origin, query, target, str(step.at), combined, on_error=step.on_error)
+
+
+def _queries_into(step: StepNode) -> Iterator[tuple[str, str, str | None, str]]:
+    """(origin, query, query when no row can be late, target)"""
+    target = f"step:{step.name}"
+    match step:
+        case Join():
+            for side, origin, entering in into_join(step):
+                yield origin, entering, None, target if side == "left" else f"{target}/right"
+        case ToTable():
+            for origin, query in versions(step):
+                yield origin, into_table(_from(query)), None, target
+        case _:
+            for origin, query in paths(step.input):
+                careful, combined = into_step(step, _from(query))
+                yield origin, careful, combined, target
+
+
+def _from(query: str | None) -> str:
+    return f"({query})" if query else "rows"
 
 
 def _late_rows_in(node: Node) -> bool:
@@ -277,7 +348,7 @@ def _late_rows_in(node: Node) -> bool:
 
 def _paths_from_sources(step: SparkStep) -> Iterator[tuple[str, str | None]]:
     """The ways into a Spark step: it stands before the first exchange."""
-    for origin, query in _paths(step.input):
+    for origin, query in paths(step.input):
         if not origin.startswith(("source:", "from_spark:")):
             raise ProgramError(
                 f"the step {step.name!r} is fed by another step",
@@ -286,57 +357,3 @@ def _paths_from_sources(step: SparkStep) -> Iterator[tuple[str, str | None]]:
                 hint="write to a topic with .to(…), and read the topic in another application",
             )
         yield origin, query
-
-
-def _paths(node: Node) -> Iterator[tuple[str, str | None]]:
-    """Every way from an origin's rows to this node, as (origin, query)."""
-    match node:
-        case Source():
-            yield f"source:{node.topic}", None
-        case Aggregate():
-            yield f"table:{node.name}", None
-        case Late():
-            yield f"late:{node.input.name}", None
-        case Deduplicate() | MarkSeen() | Process():
-            yield f"stream:{node.name}", None
-        case Emitted():
-            yield f"stream:{node.input.name}/{node.output}", None
-        case SparkStep():
-            yield f"from_spark:{node.name}", None
-        case Union():
-            for index, each in enumerate(node.inputs):
-                for origin, query in _paths(each):
-                    yield origin, _member(node, index, query or "rows")
-        case KeyBy():
-            yield from _paths(node.input)
-        case _:
-            for origin, query in _paths(node.input):
-                yield origin, _stateless(node, f"({query})" if query else "rows")
-
-
-def _member(node: Union, index: int, query: str) -> str:
-    columns = column_list(node.schema.visible.names)
-    source = query if query == "rows" else f"({query})"
-    sub = f"__sub * {len(node.inputs)} + {index} AS __sub"
-    return f"SELECT {columns}, __at, __pos, {sub} FROM {source}"
-
-
-def _stateless(node: Where | Select | WithColumns | Explode, source: str) -> str:
-    if isinstance(node, Where):
-        return f"SELECT * FROM {source} WHERE ({node.condition})"
-    if isinstance(node, Select):
-        columns = ", ".join(f"({sql}) AS {quoted(name)}" for name, sql in node.columns)
-        hidden = CHANGE_COLUMNS if changes(node) else PLACE
-        return f"SELECT {columns}, {column_list(hidden)} FROM {source}"
-    if isinstance(node, WithColumns):
-        new = ", ".join(f"({sql}) AS {quoted(name)}" for name, sql in node.columns)
-        known = [name for name, _ in node.columns if name in node.input.schema]
-        kept = f"* EXCLUDE ({column_list(tuple(known))})" if known else "*"
-        return f"SELECT {kept}, {new} FROM {source}"
-    others = column_list(tuple(name for name in node.schema.names if name != node.column))
-    column = quoted(node.column)
-    # the place of an element within its list keeps rows of one record in order
-    return (
-        f"SELECT {others}{', ' if others else ''}unnest({column}) AS {column}, __at, __pos, "
-        f"__sub * 1048576 + unnest(range(len({column}))) AS __sub FROM {source}"
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,15 +9,21 @@ from typing import Any
 
 from riverrun.errors import Location
 from riverrun.event_time import UNITS, duration_text
-from riverrun.plan.compile import DEAD_SCHEMA, dead_output, nodes_of, with_late_outputs
+from riverrun.plan.compile import (
+    DEAD_SCHEMA,
+    dead_output,
+    with_late_outputs,
+    with_settled_tables,
+)
+from riverrun.plan.derive import changes, inputs_of, key_of, nodes_of
+from riverrun.plan.facts import columns_text, keys_text, plain, step_facts, window_text
 from riverrun.plan.nodes import (
     Aggregate,
-    Deduplicate,
     Emitted,
     Explode,
+    Join,
     KeyBy,
     Late,
-    MarkSeen,
     Node,
     Output,
     Process,
@@ -28,13 +33,9 @@ from riverrun.plan.nodes import (
     StepNode,
     Where,
     WithColumns,
-    changes,
-    inputs_of,
-    key_of,
 )
 from riverrun.program import Aggregation
 from riverrun.schema import Schema, quoted
-from riverrun.windowing import MONDAY, Window
 
 MAX_AHEAD = UNITS["day"]
 
@@ -64,7 +65,8 @@ class Topology:
 
 
 def topology(name: str, pages: int, outputs: tuple[Output, ...]) -> Topology:
-    return Topology(name, pages, with_late_outputs(name, outputs), len(outputs))
+    every = with_late_outputs(name, with_settled_tables(outputs))
+    return Topology(name, pages, every, len(outputs))
 
 
 def as_text(topology: Topology, folder: Path) -> str:
@@ -83,7 +85,7 @@ def _source_block(source: Source, folder: Path) -> list[str]:
     pace = source.pace
     return [
         _headline(f"source {source.topic}", source.at, folder),
-        _field("schema", _columns(source.schema)),
+        _field("schema", columns_text(source.schema)),
         _field("key", source.key or "none"),
         _field("time", str(source.time)),
         _field("lateness", f"{duration_text(pace.lateness)}, idle {duration_text(pace.idle)}"),
@@ -111,34 +113,26 @@ def _policy(node: Source | StepNode | Output) -> dict[str, str | None]:
 
 
 def _always_stops(node: Source | StepNode | Output) -> bool:
-    return not isinstance(node, Source) and changes(node.input)
+    inputs = (node.input,) if isinstance(node, Output) else inputs_of(node)
+    return any(map(changes, inputs[:1]))
 
 
 def _step_block(step: StepNode, folder: Path) -> list[str]:
     return [
         _headline(f"step {step.name}", step.at, folder),
-        *_paths_text(step.input, folder),
-        _field("keys", ", ".join(step.keys)),
+        *_paths_into(step, folder),
+        _field("keys", keys_text(step)),
         *(_field(name, text) for name, text in step_facts(step)),
         *(_field(name, str(text)) for name, text in _policy(step).items()),
     ]
 
 
-def step_facts(step: StepNode) -> list[tuple[str, str]]:
-    """What a step does, beside its keys."""
-    match step:
-        case Deduplicate():
-            return [("keeps", f"the first row within {duration_text(step.within)}")]
-        case MarkSeen():
-            filter_text = f"Bloom filter for {step.capacity:,}, error {step.error}"
-            return [("marks", f"{step.column}: seen before, {filter_text}")]
-        case Process():
-            kept = _columns(step.state) or "none"
-            emitted = [(name, _columns(schema)) for name, schema in step.outputs]
-            return [("runs", type(step.processor).__name__), ("state", kept), *emitted]
-        case Aggregate():
-            results = [(each.name, f"{call(each)}: {each.type}") for each in step.aggregations]
-            return [("window", aggregate_window_text(step)), ("emit", step.emit), *results]
+def _paths_into(step: StepNode, folder: Path) -> Iterator[str]:
+    if not isinstance(step, Join):
+        yield from _paths_text(step.input, folder)
+        return
+    for side, node in (("left", step.left), ("right", step.right)):
+        yield from _paths_text(node, folder, side)
 
 
 def _output_block(topology: Topology, number: int, folder: Path) -> list[str]:
@@ -148,7 +142,7 @@ def _output_block(topology: Topology, number: int, folder: Path) -> list[str]:
     return [
         _headline(f"output {output.name} ({kind}{by})", output.at, folder),
         *_paths_text(output.input, folder),
-        _field("columns", _columns(output.input.schema)),
+        _field("columns", columns_text(output.input.schema)),
         _field("key", ", ".join(key_of(output.input)) or "none"),
         _field("to", output.sink.text),
         *(_field(name, str(text)) for name, text in _policy(output).items()),
@@ -165,7 +159,7 @@ def _dead_block(topology: Topology) -> list[str]:
             "records that cannot be read, or that an expression fails on"
             + (", and events that a processor fails on" if processed else ""),
         ),
-        _field("columns", _columns(DEAD_SCHEMA)),
+        _field("columns", columns_text(DEAD_SCHEMA)),
         _field("key", ", ".join(dead.key)),
         _field("to", dead.sink.text),
     ]
@@ -184,46 +178,6 @@ def _place(at: Location, folder: Path) -> str:
     return f"{path.relative_to(folder) if path.is_relative_to(folder) else path}:{at.line}"
 
 
-def _columns(schema: Schema) -> str:
-    return ", ".join(f"{column.name} {column.type}" for column in schema.visible.columns)
-
-
-def aggregate_window_text(step: Aggregate) -> str:
-    if step.window.kind == "all":
-        return "none: one row per key, for ever"
-    alert = "" if step.late_alert is None else f", late_alert {step.late_alert:g}"
-    return f"{window_text(step.window)}, updatable {duration_text(step.updatable)}{alert}"
-
-
-def window_text(window: Window) -> str:
-    size = duration_text(window.size)
-    if window.kind in ("sliding", "session"):
-        return f"{window.kind} {size}"
-    every = f" every {duration_text(window.hop)}" if window.hop < window.size else ""
-    moved = "" if window.offset in (0, MONDAY) else f" from {duration_text(window.offset)}"
-    return f"{size}{every}{moved}{f' in {window.zone}' if window.zone else ''}"
-
-
-def call(aggregation: Aggregation) -> str:
-    fractions = [f"{each:g}" for each in aggregation.fractions]
-    listed = aggregation.type.endswith("[]")
-    arguments = [
-        _plain(aggregation.expression or ""),
-        f"[{', '.join(fractions)}]" if fractions and listed else "".join(fractions),
-        f"k={aggregation.k}" if aggregation.k else "",
-        f"weight={_plain(aggregation.weight)}" if aggregation.weight else "",
-        f"of={list(aggregation.values)}" if aggregation.values else "",
-    ]
-    text = f"{aggregation.kind}({', '.join(each for each in arguments if each)})"
-    period = aggregation.compared_to
-    return f"{text} compared to {duration_text(period)} before" if period else text
-
-
-def _plain(expression: str) -> str:
-    """A lone column without its quotes."""
-    return re.sub(r'^"(\w+)"$', r"\1", expression)
-
-
 def paths(node: Node) -> Iterator[tuple[Node, list[Node]]]:
     """Every way from a source or a step to this node, with the stateless steps passed on it."""
     if isinstance(node, Source | StepNode):
@@ -234,9 +188,9 @@ def paths(node: Node) -> Iterator[tuple[Node, list[Node]]]:
             yield origin, [*passed, node]
 
 
-def _paths_text(node: Node, folder: Path) -> Iterator[str]:
+def _paths_text(node: Node, folder: Path, word: str = "from") -> Iterator[str]:
     for number, (origin, passed) in enumerate(paths(node)):
-        yield _field("and from" if number else "from", _origin(origin))
+        yield _field(f"and {word}" if number else word, _origin(origin))
         for each in passed:
             yield _field("", f"{operation(each)}  # {_place(each.at, folder)}")
 
@@ -249,7 +203,7 @@ def operation(node: Node) -> str:
     """A stateless step in the program's own words."""
     match node:
         case Where():
-            words = f"where {_plain(node.condition)}"
+            words = f"where {plain(node.condition)}"
         case Select() | WithColumns():
             word = "select" if isinstance(node, Select) else "with_columns"
             words = f"{word} {', '.join(_computed(*pair) for pair in node.columns)}"
@@ -267,7 +221,7 @@ def operation(node: Node) -> str:
 
 
 def _computed(name: str, expression: str) -> str:
-    return name if expression == quoted(name) else f"{name} = {_plain(expression)}"
+    return name if expression == quoted(name) else f"{name} = {plain(expression)}"
 
 
 def as_dict(topology: Topology) -> dict[str, Any]:
@@ -301,8 +255,8 @@ def _source_dict(source: Source) -> dict[str, Any]:
 def _step_dict(step: StepNode) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": step.name,
-        "from": _paths_dict(step.input),
-        "keys": list(step.keys),
+        "from": [path for node in inputs_of(step) for path in _paths_dict(node)],
+        "keys": keys_text(step).split(", "),
     }
     if isinstance(step, Aggregate):
         timed = step.window.kind != "all"

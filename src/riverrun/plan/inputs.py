@@ -4,14 +4,34 @@ from __future__ import annotations
 
 from riverrun.kernels.aggregates import parts_sql, single_sql
 from riverrun.kernels.steps import PLACE
-from riverrun.plan.nodes import Aggregate, StepNode, changes
+from riverrun.plan.derive import changes
+from riverrun.plan.nodes import Aggregate, Deduplicate, MarkSeen, Process, Rank, Settle
 from riverrun.program import CLOSED, ROWS
 from riverrun.schema import quoted
 
+WINDOW_OF_ROW = "epoch_us(__at) AS __window"
+NO_WINDOW = "0::BIGINT AS __window"
 
-def whole_rows(step: StepNode, source: str) -> str:
-    columns = (*step.input.schema.visible.names, *PLACE)
-    return f"SELECT {column_list(columns)}, epoch_us(__at) AS __window FROM {source}"
+
+def into_step(
+    step: Aggregate | Deduplicate | MarkSeen | Process | Rank | Settle, source: str
+) -> tuple[str, str | None]:
+    """The query that keeps rows whole that may be late, and the one for when none can be."""
+    match step:
+        case Aggregate():
+            return into_aggregate(step, source)
+        case Rank():
+            columns = column_list((*step.input.schema.visible.names, "__op", "__revision"))
+            return f"SELECT {columns}, ({step.by}) AS __by, {NO_WINDOW} FROM {source}", None
+        case Settle():
+            columns = column_list((*step.input.schema.visible.names, "__op", "__revision"))
+            return f"SELECT {columns}, {NO_WINDOW} FROM {source}", None
+    columns = column_list((*step.input.schema.visible.names, *PLACE))
+    return f"SELECT {columns}, {WINDOW_OF_ROW} FROM {source}", None
+
+
+def into_table(versions: str) -> str:
+    return f"SELECT *, {NO_WINDOW} FROM {versions}"
 
 
 def into_aggregate(step: Aggregate, source: str) -> tuple[str, str | None]:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from riverrun.plan.compile import dead_output
-from riverrun.plan.describe import (
-    Topology,
-    aggregate_window_text,
-    call,
-    operation,
-    step_facts,
-)
-from riverrun.plan.nodes import Aggregate, Node, Process, Source, StepNode, inputs_of
+from riverrun.plan.derive import inputs_of
+from riverrun.plan.describe import Topology, operation
+from riverrun.plan.facts import aggregate_window_text, call, keys_text, step_facts
+from riverrun.plan.nodes import Aggregate, Node, Process, Source, StepNode
 
 SHAPES = {"source": '[/"{}"/]', "step": '[["{}"]]', "output": '(["{}"])'}
 
@@ -36,7 +32,7 @@ def _box(node: Node) -> str:
     if isinstance(node, Source):
         return SHAPES["source"].format(_safe(node.topic))
     if isinstance(node, StepNode):
-        by = f"by {', '.join(node.keys)}"
+        by = f"by {keys_text(node)}"
         return SHAPES["step"].format("<br/>".join(map(_safe, [node.name, by, *_box_facts(node)])))
     return f'["{_safe(operation(node))}"]'
 

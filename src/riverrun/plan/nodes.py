@@ -9,11 +9,13 @@ from typing import Any, Literal
 from riverrun.errors import Location
 from riverrun.event_time import Pace
 from riverrun.processor import FrameProcessor, Processor
-from riverrun.program import Aggregation, Emit, OnError
+from riverrun.program import EVENT, Aggregation, Emit, How, JoinKind, OnError, Order
 from riverrun.schema import Schema
 from riverrun.sinks import Sink
 from riverrun.times import EventTime
 from riverrun.windowing import Window
+
+Side = Literal["left", "right"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,9 @@ class Source:
     punctuation: str | None = None
     max_ahead: int | None = None
     on_error: OnError = "set aside"
+    table_key: tuple[str, ...] = ()
+    """Of a changelog: a record replaces the one before with its key, one without a value deletes
+    it."""
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -126,7 +131,7 @@ class Aggregate:
     @property
     def table_key(self) -> tuple[str, ...]:
         if self.window.kind == "sliding":
-            return ("event",)
+            return (EVENT,)
         return self.keys if self.window.kind == "all" else (*self.keys, "window_start")
 
 
@@ -175,7 +180,90 @@ class Process:
     on_error: OnError = "set aside"
 
 
-StepNode = Aggregate | Deduplicate | MarkSeen | Process
+@dataclass(frozen=True)
+class ToTable:
+    """The latest row per key. Its output is a table."""
+
+    input: Node
+    name: str
+    keys: tuple[str, ...]
+    order: Order
+    delete: str | None
+    """The condition of rows that delete their key."""
+    replicate: bool
+    """Whether joins may keep the whole table in every page."""
+    schema: Schema
+    at: Location
+    on_error: OnError = "set aside"
+
+
+@dataclass(frozen=True)
+class Join:
+    """Rows of two sides with the same key, and for streams, near in time."""
+
+    left: Node
+    right: Node
+    name: str
+    kind: JoinKind
+    how: How
+    on: tuple[tuple[str, str], ...]
+    """Pairs of columns, left and right."""
+    types: tuple[str, ...]
+    """What they are compared in."""
+    shared: tuple[str, ...]
+    """Join columns that have one name on both sides, and are one column of the result."""
+    right_names: tuple[tuple[str, str], ...]
+    """The right side's other columns, and what they are called in the result."""
+    schema: Schema
+    at: Location
+    before: int = 0
+    after: int = 0
+    """A right row matches from `before` a left one's time until `after` it."""
+    condition: str | None = None
+    history: int = 0
+    """How long versions are kept after they were replaced."""
+    corrections: bool = False
+    version: str | None = None
+    """The column that tells which version it is."""
+    on_error: OnError = "set aside"
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(f"__k{number}" for number in range(len(self.on)))
+
+
+@dataclass(frozen=True)
+class Rank:
+    """Of the rows of each group, those with the highest or lowest values. A table of them."""
+
+    input: Node
+    name: str
+    keys: tuple[str, ...]
+    limit: int
+    by: str
+    descending: bool
+    place: str | None
+    """The column that tells the place of a row, if there is to be one."""
+    schema: Schema
+    at: Location
+    on_error: OnError = "stop"
+
+
+@dataclass(frozen=True)
+class Settle:
+    """Brings the changes of a key together, where they come from several pages."""
+
+    input: Node
+    name: str
+    keys: tuple[str, ...]
+    facts: bool
+    """Whether the changes leave as facts of a stream."""
+    schema: Schema
+    at: Location
+    on_error: OnError = "stop"
+
+
+StepNode = Aggregate | Deduplicate | MarkSeen | Process | ToTable | Join | Rank | Settle
 
 
 @dataclass(frozen=True)
@@ -196,9 +284,11 @@ class Emitted:
 class Late:
     """The rows that came too late for a step, as they entered it."""
 
-    input: Aggregate | Deduplicate
+    input: Aggregate | Deduplicate | Join
     schema: Schema
     at: Location
+    side: Side = "left"
+    """Of a join."""
 
 
 Node = (
@@ -214,6 +304,10 @@ Node = (
     | Deduplicate
     | MarkSeen
     | Process
+    | ToTable
+    | Join
+    | Rank
+    | Settle
     | Emitted
     | Late
 )
@@ -232,41 +326,3 @@ class Output:
     @property
     def name(self) -> str:
         return self.label or self.sink.name
-
-
-def inputs_of(node: Node) -> tuple[Node, ...]:
-    if isinstance(node, Source):
-        return ()
-    return node.inputs if isinstance(node, Union) else (node.input,)
-
-
-def has_late_rows(node: StepNode) -> bool:
-    timed = isinstance(node, Aggregate) and node.window.kind != "all"
-    return timed or isinstance(node, Deduplicate)
-
-
-def changes(node: Node) -> bool:
-    """Whether rows are changes of a table (`-` and `+`), not facts of a stream."""
-    if isinstance(node, Aggregate):
-        return True
-    if isinstance(
-        node, Source | Late | Union | SparkStep | Deduplicate | MarkSeen | Process | Emitted
-    ):
-        return False
-    return changes(node.input)
-
-
-def key_of(node: Node) -> tuple[str, ...]:
-    """The columns of the key that rows of this node are written with."""
-    if isinstance(node, Source):
-        return (node.key,) if node.key else ()
-    if isinstance(node, Aggregate):
-        return node.table_key
-    if isinstance(node, KeyBy):
-        return node.columns
-    if isinstance(node, Emitted):
-        return node.input.keys if all(key in node.schema for key in node.input.keys) else ()
-    origins = (node.input.input,) if isinstance(node, Late) else inputs_of(node)
-    keys = {key_of(each) for each in origins}
-    key = keys.pop() if len(keys) == 1 else ()
-    return key if all(name in node.schema for name in key) else ()

@@ -10,16 +10,19 @@ from importlib.metadata import version
 from typing import Any
 
 from riverrun.app import App
-from riverrun.plan.compile import nodes_of
-from riverrun.plan.nodes import StepNode
+from riverrun.plan.derive import nodes_of
+from riverrun.plan.nodes import Join, StepNode
 from riverrun.program import (
     Aggregating,
     Deduplicating,
+    Joining,
     Marking,
     Processing,
     Program,
+    Ranking,
     SourceSpec,
     Step,
+    Tabling,
 )
 
 Shape = dict[str, Any]
@@ -32,7 +35,13 @@ def shape_of(app: App) -> Shape:
 def key_types(app: App) -> dict[str, list[str]]:
     """The types of the columns that steps group by."""
     steps = [node for node in nodes_of(tuple(app.outputs)) if isinstance(node, StepNode)]
-    return {step.name: [step.input.schema.type_of(key) for key in step.keys] for step in steps}
+    return {step.name: _key_types(step) for step in steps}
+
+
+def _key_types(step: StepNode) -> list[str]:
+    if isinstance(step, Join):
+        return list(step.types)
+    return [step.input.schema.type_of(key) for key in step.keys]
 
 
 def shape(program: Program, types: Mapping[str, list[str]] | None = None) -> Shape:
@@ -84,6 +93,19 @@ def _frozen(step: Step, types: list[str] | None) -> dict[str, Any]:
         facts["within"] = step.within
     if isinstance(step, Marking):
         facts["filter"] = [step.capacity, step.error]
+    if isinstance(step, Tabling):
+        facts["order"] = step.order
+        facts["columns"] = list(step.columns)
+    if isinstance(step, Joining):
+        facts["kind"], facts["keeps"] = step.kind, step.how
+        facts["columns"] = step.schema.ddl()
+        facts["identities"] = [list(step.left_identity), list(step.right_identity)]
+        # rows are kept in buckets as long as both bounds together
+        facts["bounds"] = [step.before, step.after]
+        facts["corrections"], facts["replicate"] = step.corrections, step.replicate
+    if isinstance(step, Ranking):
+        facts["columns"], facts["identity"] = list(step.columns), list(step.identity)
+        facts["by"] = [step.limit, step.descending, step.place]
     if isinstance(step, Processing):
         facts["state"] = step.state.ddl()
         facts["outputs"] = {name: schema.ddl() for name, schema in step.outputs}
@@ -93,6 +115,8 @@ def _frozen(step: Step, types: list[str] | None) -> dict[str, Any]:
 def _free(step: Step, program: Program) -> dict[str, Any]:
     """What may change while state stays."""
     facts: dict[str, Any] = {"rows": _hash(step, program)}
+    if isinstance(step, Joining):
+        facts |= {"condition": step.condition, "history": step.history}
     if isinstance(step, Aggregating):
         facts |= {"emit": step.emit, "updatable": step.updatable, "late_alert": step.late_alert}
     return facts
@@ -100,5 +124,6 @@ def _free(step: Step, program: Program) -> dict[str, Any]:
 
 def _hash(step: Step, program: Program) -> str:
     """Which rows go in, and what is done to them before."""
-    queries = [(b.origin, b.query) for b in program.branches if b.target == step.input]
+    ours = (step.input, step.right)
+    queries = [(b.origin, b.query) for b in program.branches if b.target in ours]
     return hashlib.sha256(json.dumps(sorted(queries, key=str)).encode()).hexdigest()[:16]

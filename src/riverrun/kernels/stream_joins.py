@@ -1,0 +1,172 @@
+"""The kernel of streams joined within a time: either side may come first.
+
+Rows are kept in buckets of time as long as both bounds together, so that what may match a row is in
+two of them. For outer joins, rows that have matched none yet are noted in a list of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from riverrun.event_time import BEGINNING
+from riverrun.kernels.isolation import isolated
+from riverrun.kernels.letters import Failure, judge
+from riverrun.kernels.pairs import RIGHT, Side, joined, own_columns, side_key, with_nulls
+from riverrun.kernels.sql import shared_evaluator
+from riverrun.kernels.state import SegmentList
+from riverrun.kernels.steps import PLACE, Batch, Result, StepState, split_late
+from riverrun.program import Joining
+
+ROW = ["__pos", "__sub"]
+MIXERS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
+"""Odd numbers that spread others over 64 bits."""
+OTHER: dict[Side, Side] = {"left": "right", "right": "left"}
+
+
+def advance(step: Joining, state: StepState, batch: Batch) -> Result:
+    join = _Join(step, state)
+    result = join.result
+    new: dict[Side, pl.DataFrame | None] = {"left": batch.rows, "right": batch.right}
+    for side, rows in new.items():
+        if rows is not None:
+            timely, late = split_late(step, rows, batch.before, side)
+            new[side] = _bucketed(step, timely) if timely.height else None
+            if side == "left":
+                result.late = late
+            else:
+                result.late_right = late
+    join.match(new["left"], new["right"])
+    join.match(new["left"], join.near("right", new["left"]))
+    join.match(join.near("left", new["right"]), new["right"])
+    for side, rows in new.items():
+        join.keep(side, rows, batch)
+    result.failed = judge(join.failures, step.topics)
+    result.waiting = any(
+        join.open(side).last_time() >= batch.after for side in OTHER if step.keeps(side)
+    )
+    return result
+
+
+def _reach(step: Joining, side: Side) -> tuple[int, int]:
+    """How far before and after a row of the side its partners may be."""
+    return (step.before, step.after) if side == "left" else (step.after, step.before)
+
+
+def _width(step: Joining) -> int:
+    return max(step.before + step.after, 1)
+
+
+def _bucketed(step: Joining, rows: pl.DataFrame) -> pl.DataFrame:
+    """`__time` is the row's, `__window` its bucket."""
+    time = pl.col("__window")
+    return rows.with_columns(__time=time, __window=time - time % _width(step))
+
+
+class _Join:
+    """One batch of a join in one page."""
+
+    def __init__(self, step: Joining, state: StepState) -> None:
+        self.step, self.state, self.result = step, state, Result()
+        self.failures: list[Failure] = []
+        self.matched: dict[Side, list[pl.DataFrame]] = {"left": [], "right": []}
+
+    def rows(self, side: Side) -> SegmentList:
+        return self.state.rows(side, within_key=None)
+
+    def open(self, side: Side) -> SegmentList:
+        """Rows that have matched none so far."""
+        return self.state.rows(f"open {side}", within_key=tuple(ROW))
+
+    def near(self, side: Side, rows: pl.DataFrame | None) -> pl.DataFrame | None:
+        """Rows kept of a side that may match rows of the other."""
+        if rows is None:
+            return None
+        before, after = _reach(self.step, OTHER[side])
+        width = _width(self.step)
+        bounds = [pl.col("__time") - before, pl.col("__time") + after]
+        key = side_key(self.step)
+        wanted = [rows.select((bound - bound % width).alias("__window"), *key) for bound in bounds]
+        return self.rows(side).lookup(pl.concat(wanted).unique(maintain_order=True))
+
+    def match(self, left: pl.DataFrame | None, right: pl.DataFrame | None) -> None:
+        if left is None or right is None:
+            return
+        step, time, other = self.step, pl.col("__time"), pl.col(f"__time{RIGHT}")
+        pairs = joined(step, left, right)
+        pairs = pairs.filter(other.is_between(time - step.before, time + step.after))
+        pairs = self._fulfilling(pairs)
+        if not pairs.height:
+            return
+        for side, suffix in (("left", ""), ("right", RIGHT)):
+            if step.keeps(side):  # type: ignore[arg-type]
+                place = [pl.col(f"{name}{suffix}").alias(name) for name in ["__window", *ROW]]
+                self.matched[side].append(pairs.select(*side_key(step), *place))  # type: ignore[index]
+        made = pairs.select(*own_columns(step), *_place_of_pair())
+        self.result.streams.setdefault("", []).append(made)
+
+    def _fulfilling(self, pairs: pl.DataFrame) -> pl.DataFrame:
+        """Those for which the program's own condition holds."""
+        step = self.step
+        if step.condition is None or not pairs.height:
+            return pairs
+        numbered = pairs.with_row_index("__number")
+        rows = numbered.select("__number", *own_columns(step), *PLACE).to_arrow()
+        query = f"SELECT __number FROM rows WHERE ({step.condition})"
+        kept, failed = isolated(shared_evaluator(), query, rows, (step.at, step.on_error))
+        self.failures += failed
+        chosen = pl.Series(kept["__number"].to_numpy())
+        return pairs.filter(pl.int_range(pl.len()).is_in(chosen.implode()))
+
+    def keep(self, side: Side, rows: pl.DataFrame | None, batch: Batch) -> None:
+        """Keeps the side's rows, and gives those that can match no more."""
+        after, width = _reach(self.step, side)[1], _width(self.step)
+        kept = self.rows(side)
+        if rows is not None:
+            kept.append(rows.sort("__window", "__hash"), BEGINNING)
+        if self.step.keeps(side):
+            self._note(side, rows, after)
+            self._fire(side, batch.before - 1, batch.after - 1)
+        kept.append(None, batch.after - after - width)
+
+    def _note(self, side: Side, rows: pl.DataFrame | None, after: int) -> None:
+        """Rows that match none are open; those that have matched are so no more."""
+        unmatched, key = self.open(side), side_key(self.step)
+        matched = self.matched[side]
+        done = pl.concat(matched).unique(maintain_order=True) if matched else None
+        identity = ["__window", *key, *ROW]
+        if rows is not None:
+            alone = rows if done is None else rows.join(done, on=ROW, how="anti")
+            until = pl.col("__time") + after
+            noted = alone.select(*identity, until.alias("__until"), __dead=pl.lit(False))
+            if noted.height:
+                unmatched.append(noted.sort("__window", "__hash"), BEGINNING)
+        known = None if done is None else unmatched.lookup(done)
+        if known is not None and done is not None:
+            gone = known.join(done, on=ROW, how="semi").with_columns(__dead=pl.lit(True))
+            if gone.height:
+                unmatched.append(gone.sort("__window", "__hash"), BEGINNING)
+
+    def _fire(self, side: Side, low: int, high: int) -> None:
+        unmatched = self.open(side)
+        due = unmatched.due(max(low, BEGINNING), high) if high > low else None
+        if due is not None and due.height:
+            found = self.rows(side).lookup(due)
+            assert found is not None
+            alone = found.join(due, on=ROW, how="semi")
+            made = with_nulls(self.step, side, alone, *PLACE)
+            self.result.streams.setdefault("", []).append(made)
+        unmatched.append(None, high)
+
+
+def _place_of_pair() -> Iterator[pl.Expr]:
+    """A pair stands at the time of its later row. Where it stands among others does not depend on
+    which row came first."""
+    yield pl.max_horizontal("__at", f"__at{RIGHT}").alias("__at")
+    yield pl.col(f"__pos{RIGHT}").alias("__pos")
+    parts = ("__pos", "__sub", f"__sub{RIGHT}")
+    mixed = pl.lit(0, pl.UInt64)
+    for name, odd in zip(parts, MIXERS, strict=True):
+        mixed = mixed + pl.col(name).reinterpret(signed=False) * pl.lit(odd, pl.UInt64)
+    yield (mixed // (1 << 32)).cast(pl.Int64).alias("__sub")

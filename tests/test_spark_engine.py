@@ -129,6 +129,49 @@ def test_every_kind_of_step_gives_the_drivers_lines(session, tmp_path):
     assert alike(run_files(session, every_step(), files, tmp_path / "run", ended=True), lines)
 
 
+def every_join() -> rr.App:
+    """A program with each kind of join and table, some fed by others."""
+    app = rr.App("joins", pages=3)
+    timed = "id bigint, k string, v bigint, at timestamp"
+    a, b = (app.stream(topic, schema=timed, time="at", lateness="5 seconds") for topic in "ab")
+    t, u = (app.table(topic, schema=timed, key="id", time="at") for topic in "tu")
+    small = app.table("s", schema="k string, w bigint", key="k", replicate=True)
+    near = a.join(b, on="k", within="10 seconds", how="full", prefix="b_", where="v <> b_v")
+    near.to("near")
+    near.join(small, on="k", how="left").group_by("w").agg(n=rr.count()).to("per")
+    a.join(t, on={"v": "id"}, how="left", prefix="t_").to("latest")
+    a.join(t, on={"v": "id"}, as_of="event time", prefix="t_", name="then").to("then")
+    a.join(u, on={"v": "id"}, as_of="event time", prefix="u_", corrections=True).to("corrected")
+    both = t.join(u, on={"v": "id"}, how="left", prefix="u_")
+    both.to("both")
+    both.group_by("k").top(2, by="u_v", place="place").to("top")
+    t.join(u, on="k", how="full", prefix="u_", name="many").changes().to("changes")
+    return app
+
+
+def test_every_kind_of_join_gives_the_drivers_lines(session, tmp_path):
+    chosen = random.Random(2)
+    texts = dict.fromkeys("abstu", "")
+    for batch in range(6):
+        for topic in texts:
+            for _ in range(8):
+                key = chosen.randrange(4)
+                at = (NOON + timedelta(seconds=20 * batch + chosen.randrange(25))).isoformat()
+                value = {"id": key, "k": chosen.choice("pqr"), "v": chosen.randrange(4)}
+                value |= {"at": f"{at}Z", "w": chosen.randrange(2)}
+                gone = topic in "tu" and chosen.random() < 0.2
+                record = {"key": value["k"] if topic == "s" else str(key), "timestamp": 0}
+                texts[topic] += json.dumps({**record, "value": None if gone else value}) + "\n"
+            texts[topic] += "\n"
+    files = {topic: tmp_path / f"{topic}.jsonl" for topic in texts}
+    for topic, file in files.items():
+        file.write_text(texts[topic])
+    driver, lines = on_driver(every_join(), files)
+    assert all(driver.outputs[name] for name in ("near", "per", "then", "corrected", "both"))
+    assert all(driver.outputs[name] for name in ("latest", "top", "changes"))
+    assert alike(run_files(session, every_join(), files, tmp_path / "run", ended=True), lines)
+
+
 VIEWS = """{"page": "/a", "ms": 100, "at": "2026-01-01T00:00:01Z"}
 {"page": "/b", "ms": 250, "at": "2026-01-01T00:00:02Z"}
 broken

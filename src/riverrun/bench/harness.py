@@ -21,6 +21,8 @@ from riverrun.spark.session import cores
 
 PARTITIONS = 4
 WAIT = 1800.0
+STREAMS = ("passed", "streams", "table")
+"""Kinds of programs whose output is a stream."""
 Batches = list[dict[str, Any]]
 Plan = dict[str, Any]
 
@@ -46,7 +48,7 @@ class Bench:
         return {
             "brokers": self.client["bootstrap.servers"],
             "input": topic,
-            "output": self.topic(f"out-{name}", table=more.get("kind") != "passed"),
+            "output": self.topic(f"out-{name}", table=more.get("kind") not in STREAMS),
             "batch": self.batch,
             "once": once,
             "kind": "tumbling",

@@ -63,11 +63,11 @@ def _worked(progress: dict[str, Any]) -> bool:
 
 
 def _facts(progress: dict[str, Any]) -> dict[str, Any]:
-    source = progress["sources"][0]
+    sources = progress["sources"]
     return {
         "batch": progress["batchId"],
         "seconds": progress["durationMs"]["triggerExecution"] / 1000,
-        "events": _read(source["endOffset"]) - _read(source["startOffset"]),
+        "events": sum(_read(each["endOffset"]) - _read(each["startOffset"]) for each in sources),
         "at": time.time(),
         "parts": progress["durationMs"],
     }

@@ -8,19 +8,25 @@ from riverrun.bench.load import CLOSING
 from riverrun.connectors.browse import Browser
 from riverrun.errors import JobError
 
-TIMES = ("window_start", "window_end", "at")
+TIMES = ("window_start", "window_end", "at", "clicked")
 
 
 def table(client: dict[str, str], topic: str, columns: tuple[str, ...]) -> pl.DataFrame:
     """Every record of a topic, without those of closing users."""
+    found = rows(client, topic, columns)
+    return found.filter(~pl.col("user").str.starts_with(CLOSING))
+
+
+def rows(client: dict[str, str], topic: str, columns: tuple[str, ...]) -> pl.DataFrame:
+    """Every record of a topic."""
     with Browser(client, topic) as browser:
         values = [message.value() for message in browser.read(browser.earliest)]
     written = [value for value in values if value is not None]
     if not written or len(written) < len(values):
         raise JobError("a benchmark wrote nothing, or took results back", where=topic)
-    rows = pl.read_ndjson(b"\n".join(written), infer_schema_length=None).select(columns)
+    found = pl.read_ndjson(b"\n".join(written), infer_schema_length=None).select(columns)
     times = [pl.col(name).str.to_datetime("%+") for name in TIMES if name in columns]
-    return rows.with_columns(times).filter(~pl.col("user").str.starts_with(CLOSING))
+    return found.with_columns(times)
 
 
 def differing(ours: pl.DataFrame, theirs: pl.DataFrame) -> int:

@@ -19,6 +19,7 @@ def command() -> None:
     riverrun bench windows --soak 600
     riverrun bench delivery
     riverrun bench cluster
+    riverrun bench joins
     """
 
 
@@ -104,6 +105,24 @@ def cluster(brokers: str | None, small: bool, as_json: bool) -> None:
     which must be the same. Takes about 4 minutes.
     """
     from riverrun.bench.cluster import Sizes, bench  # noqa: PLC0415 - Spark only when it is needed
+
+    sizes = Sizes().smaller if small else Sizes()
+    report = bench(load().override(brokers=brokers), sizes)
+    say_json(report.as_json()) if as_json else report.show()
+
+
+@command.command()
+@click.option("--brokers", help="Kafka's address; the embedded broker if not given.")
+@click.option("--small", is_flag=True, help="A tenth of the size, to see that it works.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def joins(brokers: str | None, small: bool, as_json: bool) -> None:
+    """Joins: of two streams next to Spark's own, with a table that is small or large, with a hot
+    key, and the home timeline of many followers.
+
+    1 million searches and as many clicks; 2 million views with 100,000 and 5 million users of whom
+    1 % change per batch; a tweet with 100,000 followers. Takes about 15 minutes.
+    """
+    from riverrun.bench.joins import Sizes, bench  # noqa: PLC0415 - Spark only when it is needed
 
     sizes = Sizes().smaller if small else Sizes()
     report = bench(load().override(brokers=brokers), sizes)

@@ -12,12 +12,13 @@ from riverrun.event_time import By, Duration, Pace, microseconds, milliseconds_o
 from riverrun.kernels import sql
 from riverrun.plan.compile import compile_program, spark_functions
 from riverrun.plan.derive import changes
-from riverrun.plan.nodes import Output, Source, ToTable
+from riverrun.plan.nodes import Output, Source
 from riverrun.program import OnError, Program
 from riverrun.relation import checked_policy
 from riverrun.schema import METADATA, Schema, nested, parse
 from riverrun.sinks import Guarantee, Topic, check_columns
 from riverrun.stream import Stream, Table
+from riverrun.table import topic_table
 from riverrun.times import ColumnTime, EventTime, ProcessingTime
 
 PAGES = 32
@@ -136,10 +137,7 @@ class App:
             topic, given.columns, rows, key if isinstance(key, str) else None, when, pace,
             "earliest", on_loss, at, max_ahead=ahead, on_error=policy, table_key=keys,
         )  # fmt: skip
-        node = ToTable(
-            source, topic, keys, "position", None, replicate, rows.visible, at, policy
-        )  # fmt: skip
-        return Table(self, node)
+        return Table(self, topic_table(source, replicate=replicate))
 
     def add(self, output: Output) -> None:
         if isinstance(output.sink, Topic):

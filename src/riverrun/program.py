@@ -8,7 +8,7 @@ from typing import Any, Literal
 from riverrun.event_time import BEGINNING, END, Pace
 from riverrun.processor import FrameProcessor, Processor
 from riverrun.schema import Schema
-from riverrun.sinks import Guarantee, Sink
+from riverrun.sinks import Guarantee, Sink, Topic
 from riverrun.times import EventTime
 from riverrun.windowing import Window
 
@@ -364,6 +364,12 @@ class Program:
     def topics(self) -> tuple[str, ...]:
         """What is read, by the index that positions hold."""
         return tuple(source.topic for source in self.sources)
+
+    @property
+    def own_topics(self) -> tuple[str, ...]:
+        """What is read and written."""
+        written = {output.sink.name for output in self.outputs if isinstance(output.sink, Topic)}
+        return tuple(topic for topic in self.topics if topic in written)
 
     def source(self, topic: str) -> SourceSpec:
         return next(source for source in self.sources if source.topic == topic)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, get_args
 
 from riverrun.errors import Location, ProgramError, caller
+from riverrun.event_time import Pace
 from riverrun.kernels import sql
 from riverrun.plan.derive import changes, inputs_of, key_of
 from riverrun.plan.nodes import (
@@ -26,6 +27,7 @@ from riverrun.plan.nodes import (
 from riverrun.program import OnError
 from riverrun.schema import RESERVED, Column, Schema, quoted
 from riverrun.sinks import Screen, Sink, Topic
+from riverrun.times import ColumnTime
 
 POLICIES = get_args(OnError)
 
@@ -197,6 +199,18 @@ def union_node(all_rows: tuple[Relation, ...], at: Location) -> Union:
                 hint="bring them in line with select()",
             )
     return Union(tuple(rows.node for rows in all_rows), mine, at)
+
+
+def read_again(rows: Relation, topic: str, pace: Pace, at: Location) -> Source:
+    """Writes rows to a topic, and reads them from there."""
+    node = rows.node
+    schema, key = node.schema.visible, key_of(node)
+    rows.registry.add(Output(node, Topic(topic), at, on_error=checked_policy(None, node, at)))
+    read = Schema(schema.with_plain_times.columns).with_metadata
+    return Source(
+        topic, schema, read, key[0] if len(key) == 1 else None, ColumnTime("_timestamp"), pace,
+        "earliest", "stop", at, table_key=key if changes(node) else (), own=True,
+    )  # fmt: skip
 
 
 def origin_name(node: Node) -> str:

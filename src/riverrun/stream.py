@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from riverrun.aggregate import Agg
+from riverrun.duplicates import deduplicate_node, mark_seen_node
 from riverrun.errors import Location, ProgramError, caller
-from riverrun.event_time import Duration, microseconds
+from riverrun.event_time import UNITS, Duration, Pace, microseconds
 from riverrun.grouping import Grouping, aggregate_node, check_window
 from riverrun.join import Asked, AsOf, On, join_node
 from riverrun.plan.derive import has_late_rows, inputs_of, key_of, late_sides
@@ -20,7 +20,6 @@ from riverrun.plan.nodes import (
     Join,
     KeyBy,
     Late,
-    MarkSeen,
     Process,
     Rank,
     Side,
@@ -34,12 +33,12 @@ from riverrun.relation import (
     Relation,
     checked_policy,
     explode_node,
-    origin_name,
+    read_again,
     step_keys,
     union_node,
 )
-from riverrun.schema import RESERVED, Column, Schema, parse
-from riverrun.table import changes_node, rank_node, table_node
+from riverrun.schema import parse
+from riverrun.table import changes_node, rank_node, table_node, topic_table
 from riverrun.windowing import Window
 
 
@@ -90,14 +89,8 @@ class Stream(Relation):
         on_error: OnError | None = None,
     ) -> Stream:
         """Of rows with the same values in the columns, less than `within` apart, the first."""
-        at = caller()
-        keys = step_keys("deduplicate", self, columns, name, at)
-        period = microseconds(within, at)
-        if period <= 0:
-            raise ProgramError("deduplicate needs a period above zero", where=at, got=repr(within))
-        made = name or f"{origin_name(self.node)}_once_by_{'_'.join(columns)}"
-        policy, schema = checked_policy(on_error, self.node, at), self.node.schema.visible
-        return replace(self, node=Deduplicate(self.node, made, keys, period, schema, at, policy))
+        node = deduplicate_node(self, columns, within, (name, on_error), caller())
+        return replace(self, node=node)
 
     def mark_seen(
         self,
@@ -113,20 +106,8 @@ class Stream(Relation):
         A Bloom filter of fixed size remembers up to `capacity` values: one that is new is taken
         for seen with a probability of at most `error`, never the other way round.
         """
-        at, schema = caller(), self.node.schema.visible
-        keys = step_keys("mark_seen", self, columns, name, at)
-        if into in schema or not re.fullmatch(r"\w+", into) or into.startswith(RESERVED):
-            raise ProgramError(f"the name {into!r} is taken", where=at, hint='into="…"')
-        if capacity < 1 or not 0 < error < 1:
-            raise ProgramError(
-                "mark_seen needs a capacity above 0 and an error between 0 and 1",
-                where=at,
-                got=f"capacity {capacity}, error {error}",
-            )
-        made = name or f"{origin_name(self.node)}_seen_by_{'_'.join(columns)}"
-        marked = Schema((*schema.columns, Column(into, "BOOLEAN")))
-        policy = checked_policy(on_error, self.node, at)
-        node = MarkSeen(self.node, made, keys, into, capacity, error, marked, at, policy)
+        given = (capacity, error, into)
+        node = mark_seen_node(self, columns, given, (name, on_error), caller())
         return replace(self, node=node)
 
     def process(
@@ -193,6 +174,14 @@ class Stream(Relation):
         """
         node = table_node(self, key, delete, (replicate, name, on_error), caller())
         return Table(self.registry, node)
+
+    def through(self, topic: str, *, idle: Duration = "10 seconds") -> Stream:
+        """Write to a topic, and go on from there: for others to read, or to replay from.
+
+        Rows keep their event time, to the millisecond. They are read in a later batch.
+        """
+        at = caller()
+        return Stream(self.registry, read_again(self, topic, Pace(0, microseconds(idle, at)), at))
 
     @property
     def late(self) -> Stream:
@@ -365,6 +354,12 @@ class Table(Relation):
         """
         asked = Asked(on, how, caller(), prefix, name)
         return replace(self, node=join_node(self, other, asked))
+
+    def through(self, topic: str) -> Table:
+        """Write to a compacted topic, and go on from there. Rows are read in a later batch."""
+        at = caller()
+        source = read_again(self, topic, Pace(0, UNITS["second"] * 10), at)
+        return Table(self.registry, topic_table(source, replicate=False))
 
     def changes(self, *, name: str | None = None) -> Stream:
         """The table's changes as facts: its rows with `op`, "+" or "-", at the time of the batch.

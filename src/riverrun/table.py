@@ -7,10 +7,19 @@ import re
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.kernels import sql
 from riverrun.plan.derive import key_of
-from riverrun.plan.nodes import Rank, Settle, ToTable
+from riverrun.plan.nodes import Rank, Settle, Source, ToTable
 from riverrun.program import OnError
 from riverrun.relation import Relation, checked_policy, origin_name, step_keys
 from riverrun.schema import RESERVED, Column, Schema, nested
+
+
+def topic_table(source: Source, *, replicate: bool) -> ToTable:
+    """The last record of each key of a topic."""
+    schema = source.schema.visible
+    return ToTable(
+        source, source.topic, source.table_key, "position", None, replicate, schema, source.at,
+        source.on_error,
+    )  # fmt: skip
 
 
 def table_node(

@@ -124,10 +124,17 @@ class KafkaPlanner:
                 hint="start over with `riverrun run … --fresh` when it is there again",
             ) from error
 
+    def _ends(self) -> dict[str, int]:
+        """How far may be read: what the program writes itself is never more than it will read."""
+        if self.limit is None:
+            return self.topics.ends(self.partitions)
+        own = [n for n in self.partitions if topic_of(n) in self.program.own_topics]
+        return {**self.limit, **(self.topics.ends(own) if own else {})}
+
     def _next(self, start: Offset) -> Offset:
         self.pacer.end()
         self._look(start)
-        ends = self.limit or self.topics.ends(self.partitions)
+        ends = self._ends()
         begin = self._begin(start, ends)
         planned = share(begin, ends, self.pacer.size)
         end = self._planned(start, begin, planned, ends)

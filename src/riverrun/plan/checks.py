@@ -48,13 +48,14 @@ def _refuse_same_steps(steps: Sequence[StepNode | SparkStep]) -> None:
 
 
 def _refuse_same_outputs(nodes: list[Node], outputs: tuple[Output, ...]) -> None:
-    read = {node.topic for node in nodes if isinstance(node, Source)}
+    read = {node.topic for node in nodes if isinstance(node, Source) and not node.own}
     for output in outputs:
         if isinstance(output.sink, Topic) and output.sink.name in read:
             raise ProgramError(
                 f"the program writes to {output.sink.name!r}, which it reads",
                 where=output.at,
-                hint="write to another topic: it would feed itself for ever",
+                hint="write to another topic: it would feed itself for ever; "
+                "or go on from what is written with .through(…)",
             )
     written: dict[str, object] = {"dead": "riverrun itself"}
     for output in outputs:

@@ -39,6 +39,8 @@ class Source:
     table_key: tuple[str, ...] = ()
     """Of a changelog: a record replaces the one before with its key, one without a value deletes
     it."""
+    own: bool = False
+    """Whether the program writes the topic itself, to read it again."""
 
     @property
     def reads(self) -> tuple[str, ...]:

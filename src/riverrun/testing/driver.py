@@ -7,14 +7,17 @@ transactions, Spark's scheduling, or `.spark(…)` steps.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+import pyarrow as pa
+
 from riverrun.app import App
 from riverrun.connectors.files import MemoryTopics, as_bytes
 from riverrun.connectors.lines import Record
+from riverrun.delivery import encode
 from riverrun.delivery.alerts import LateShares
 from riverrun.delivery.encode import Line, lines, ordered
 from riverrun.delivery.outbox import Outbox, Status
@@ -31,7 +34,8 @@ from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.lots import LotReader
 from riverrun.kernels.pages import PUNCTUATION, PageKernel, encode_punctuation
 from riverrun.kernels.state import SegmentCache
-from riverrun.program import SourceSpec
+from riverrun.program import OutputSpec, SourceSpec
+from riverrun.sinks import Topic
 from riverrun.testing.drawn import Lines, parse, records
 
 CACHE = 1 << 28
@@ -100,9 +104,15 @@ class Driver:
 
     def _start_over(self) -> None:
         self.checkpoint = Checkpoint()
+        own = self.program.own_topics
+        self.topics.records = {
+            name: kept for name, kept in self.topics.records.items() if topic_of(name) not in own
+        }
         self.tick = self.started_at
         self.status = Status()
         self.late_shares = LateShares()
+        self.written: list[tuple[str, Record]] = []
+        """Of the last batch, in topics that the program reads itself."""
         self.outputs: dict[str, list[Line]] = {each.name: [] for each in self.program.outputs}
         self.history: list[tuple[int, dict[str, int], bool]] = []
         self._start_worker()
@@ -165,6 +175,8 @@ class Driver:
 
     def batch_up_to(self, ends: Mapping[str, int], *, ended: bool = False) -> Lines:
         found, checkpoint, status = self._run(dict(ends), ended)
+        for topic, record in self.written:
+            self.topics.append(topic, record)
         self.history.append((self.tick, dict(ends), ended))
         self.checkpoint = checkpoint
         self.status.add(status)
@@ -233,12 +245,21 @@ class Driver:
         for chunk in chunks:
             outbox.add(chunk)
         checkpoint.clocks = dict(outbox.status.clocks)
+        made = list(outbox.outputs())
+        self.written = list(self._read_again(made))
         found = [
-            line
-            for output, rows in outbox.outputs()
-            for line in lines(output, rows, self.reader.evaluator)
+            line for output, rows in made for line in lines(output, rows, self.reader.evaluator)
         ]
         return ordered(found), checkpoint, outbox.status
+
+    def _read_again(self, made: list[tuple[OutputSpec, pa.Table]]) -> Iterator[tuple[str, Record]]:
+        """What the program writes to topics that it reads itself."""
+        own = self.program.own_topics
+        for output, rows in made:
+            if isinstance(output.sink, Topic) and output.sink.name in own:
+                for each in encode.records(output, rows, self.reader.evaluator).to_pylist():
+                    value, key, at = each["value"], each["key"], each["timestamp"]
+                    yield output.sink.name, Record(as_bytes(value), as_bytes(key), at or 0, 0, {})
 
     def _read(
         self, ends: Mapping[str, int], punctuation: Punctuation, status: Status

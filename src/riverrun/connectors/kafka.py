@@ -33,6 +33,8 @@ OUTAGE = 120.0
 """Seconds that a running job waits for brokers that are away."""
 
 AT_ONCE = 20_000
+AT_MOST = 0.01
+"""Records that are taken from the client together, and seconds to wait until there are so many."""
 
 CLOSE = 1_000
 """Records between two that are wanted: fewer are read, and forgotten."""
@@ -186,9 +188,10 @@ class KafkaRecords:
         unfinished = dict(readings)
         quiet_since = time.monotonic()
         while unfinished:
-            # consume() waits for as many as it is asked for: ask for no more than there are
+            # consume() waits for as many as it is asked for: ask for no more than there are, and
+            # not for long, as the marks of transactions count, and never come
             left = sum(each.end - each.position for each in unfinished.values())
-            messages = self.consumer.consume(min(AT_ONCE, left), 0.1)
+            messages = self.consumer.consume(min(AT_ONCE, left), AT_MOST)
             if messages:
                 quiet_since = time.monotonic()
             elif time.monotonic() - quiet_since > OUTAGE:

@@ -108,9 +108,10 @@ class KafkaTopics:
             )
         return unreachable(self.brokers, error)
 
-    def ends(self, names: list[str]) -> dict[str, int]:
-        """The last stable offset of each partition: what is committed and can be read."""
-        return self._offsets(dict.fromkeys(names, OffsetSpec.latest()))
+    def ends(self, names: list[str], *, committed: bool = True) -> dict[str, int]:
+        """The last stable offset of each partition: what is committed and can be read. Or else
+        where the next record will be."""
+        return self._offsets(dict.fromkeys(names, OffsetSpec.latest()), committed=committed)
 
     def starts(self, names: list[str]) -> dict[str, int]:
         return self._offsets(dict.fromkeys(names, OffsetSpec.earliest()))
@@ -121,13 +122,16 @@ class KafkaTopics:
         missing = [name for name, offset in found.items() if offset < 0]
         return found | (self.ends(missing) if missing else {})
 
-    def _offsets(self, specs: Mapping[str, OffsetSpec]) -> dict[str, int]:
+    def _offsets(
+        self, specs: Mapping[str, OffsetSpec], *, committed: bool = True
+    ) -> dict[str, int]:
         if not specs:
             return {}
         asked = {TopicPartition(topic_of(n), partition_of(n)): spec for n, spec in specs.items()}
-        committed = {"isolation_level": IsolationLevel.READ_COMMITTED}
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         found = self._ask(
-            topic_of(next(iter(specs))), lambda: admin.list_offsets(self.admin, asked, **committed)
+            topic_of(next(iter(specs))),
+            lambda: admin.list_offsets(self.admin, asked, isolation_level=level),
         )
         return {partition_name(p.topic, p.partition): offset for p, offset in found.items()}
 

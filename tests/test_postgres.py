@@ -12,7 +12,6 @@ import riverrun.delivery.postgres as delivery
 from databases import EVALUATOR, PART, changed, in_postgres
 from riverrun.config import load
 from riverrun.delivery import database as shared
-from riverrun.delivery.progress import Progress
 from riverrun.embedded import ports
 from riverrun.embedded import postgres as embedded
 from riverrun.errors import AlreadyRunning, DatabaseError
@@ -64,7 +63,7 @@ def end_others(url):
         )
 
 
-@pytest.mark.parametrize("place", ["_note", "_copy", "_latest_run"])
+@pytest.mark.parametrize("place", ["_claim", "_copy", "_note", "_latest_run"])
 def test_a_connection_lost_in_mid_batch_is_made_again_and_nothing_is_doubled(
     place, database, clicks, monkeypatch
 ):
@@ -85,7 +84,7 @@ def test_a_writer_that_hangs_in_its_transaction_is_ended(same_run, database, cli
     with psycopg.connect(database.place) as asleep:
         asleep.execute(delivery.SESSION, (delivery._session("shop", PART.task),))
         delivery._latest_run(asleep, "shop")
-        delivery._note(asleep, PART, Progress(0, 1, 1, 1))
+        delivery._claim(asleep, PART)
         if not same_run:
             database.destination.take_over("shop", 2)
         database.deliver(clicks, [(1, "/a", 1)], run=1 if same_run else 2)
@@ -162,14 +161,14 @@ def test_a_zombie_in_mid_batch_is_waited_for_and_then_fenced(database, counts, m
     database.destination.take_over("shop", 1)
     begun, taken = threading.Event(), []
 
-    def slow(connection, part, now):
+    def slow(connection, part):
         begun.set()
         time.sleep(0.5)
         taken.append("written")
-        return note(connection, part, now)
+        return claim(connection, part)
 
-    note = delivery._note
-    monkeypatch.setattr(delivery, "_note", slow)
+    claim = delivery._claim
+    monkeypatch.setattr(delivery, "_claim", slow)
     writing = threading.Thread(target=zombie.deliver, args=(counts, [(1, "/a", 1)]))
     writing.start()
     begun.wait(10)

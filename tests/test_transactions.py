@@ -128,7 +128,7 @@ def test_a_zombie_between_fencing_and_commit_writes_nothing(broker, name, monkey
 
 def test_a_fenced_writer_cannot_commit(broker, name):
     """What the test above rests on: Kafka refuses the commit of a writer that was fenced."""
-    producer = KafkaExactlyOnce(broker)._producer(f"{name}.0")
+    producer = KafkaExactlyOnce(broker)._producer(name, 0)
     producer.begin_transaction()
     send(producer, encoded([stream(name, 9)], EVALUATOR))
     producer.flush(10)

@@ -33,6 +33,8 @@ OUTAGE = 120.0
 """Seconds that a running job waits for brokers that are away."""
 
 AT_ONCE = 20_000
+AT_MOST = 0.01
+"""Records that are taken from the client together, and seconds to wait until there are so many."""
 
 CLOSE = 1_000
 """Records between two that are wanted: fewer are read, and forgotten."""
@@ -106,9 +108,10 @@ class KafkaTopics:
             )
         return unreachable(self.brokers, error)
 
-    def ends(self, names: list[str]) -> dict[str, int]:
-        """The last stable offset of each partition: what is committed and can be read."""
-        return self._offsets(dict.fromkeys(names, OffsetSpec.latest()))
+    def ends(self, names: list[str], *, committed: bool = True) -> dict[str, int]:
+        """The last stable offset of each partition: what is committed and can be read. Or else
+        where the next record will be."""
+        return self._offsets(dict.fromkeys(names, OffsetSpec.latest()), committed=committed)
 
     def starts(self, names: list[str]) -> dict[str, int]:
         return self._offsets(dict.fromkeys(names, OffsetSpec.earliest()))
@@ -119,13 +122,16 @@ class KafkaTopics:
         missing = [name for name, offset in found.items() if offset < 0]
         return found | (self.ends(missing) if missing else {})
 
-    def _offsets(self, specs: Mapping[str, OffsetSpec]) -> dict[str, int]:
+    def _offsets(
+        self, specs: Mapping[str, OffsetSpec], *, committed: bool = True
+    ) -> dict[str, int]:
         if not specs:
             return {}
         asked = {TopicPartition(topic_of(n), partition_of(n)): spec for n, spec in specs.items()}
-        committed = {"isolation_level": IsolationLevel.READ_COMMITTED}
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         found = self._ask(
-            topic_of(next(iter(specs))), lambda: admin.list_offsets(self.admin, asked, **committed)
+            topic_of(next(iter(specs))),
+            lambda: admin.list_offsets(self.admin, asked, isolation_level=level),
         )
         return {partition_name(p.topic, p.partition): offset for p, offset in found.items()}
 
@@ -186,9 +192,10 @@ class KafkaRecords:
         unfinished = dict(readings)
         quiet_since = time.monotonic()
         while unfinished:
-            # consume() waits for as many as it is asked for: ask for no more than there are
+            # consume() waits for as many as it is asked for: ask for no more than there are, and
+            # not for long, as the marks of transactions count, and never come
             left = sum(each.end - each.position for each in unfinished.values())
-            messages = self.consumer.consume(min(AT_ONCE, left), 0.1)
+            messages = self.consumer.consume(min(AT_ONCE, left), AT_MOST)
             if messages:
                 quiet_since = time.monotonic()
             elif time.monotonic() - quiet_since > OUTAGE:

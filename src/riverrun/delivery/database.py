@@ -36,42 +36,51 @@ Cell = Callable[[str, str], str]
 """From a type and an expression of DuckDB to the expression that is written."""
 
 
-@dataclass(frozen=True)
 class Changes:
-    """What becomes of an output's table: rows to put there, and keys of rows to delete."""
+    """What becomes of an output's table. Each kind of change is made when it is asked for.
 
-    output: OutputSpec
-    put: pa.Table
-    fresh: int
-    """So many rows, the first ones, should not be there yet: nothing was told of them before."""
-    gone: pa.Table | None = None
+    A key's old and new row leave together: only the new one is written.
+    """
 
-    @property
-    def rows(self) -> int:
-        return int(self.put.num_rows) + (self.gone.num_rows if self.gone else 0)
+    def __init__(
+        self, output: OutputSpec, rows: pa.Table, evaluator: Evaluator, cell: Cell
+    ) -> None:
+        self.output, self.rows = output, with_texts(rows)
+        self._evaluator, self._cell = evaluator, cell
+        self._chosen = ", ".join(_written(column, cell) for column in output.schema.columns)
 
+    def fresh(self) -> pa.Table:
+        """Rows that should not be there yet: nothing was told of them before."""
+        if not self.output.table:
+            return self._made(f"SELECT {self._chosen} FROM rows")
+        return self._put("__revision <= 0")
 
-def folded(output: OutputSpec, rows: pa.Table, evaluator: Evaluator, cell: Cell) -> Changes:
-    """A key's old and new row leave together: only the new one is written."""
-    rows = with_texts(rows)
-    chosen = ", ".join(_written(column, cell) for column in output.schema.columns)
-    if not output.table:
-        made = evaluator.run(f"SELECT {chosen} FROM rows", rows=rows)
-        return Changes(output, _valid_json(output, made), made.num_rows)
-    query = f"SELECT {chosen}, __revision > 0 AS __changed FROM rows WHERE __op > 0"
-    made = _valid_json(output, evaluator.run(query, rows=rows))
-    by_key = [(name, "ascending") for name in output.key]
-    # neighbours in an index are written together
-    put = made.sort_by([("__changed", "ascending"), *by_key])
-    fresh = put.num_rows - (pc.sum(put["__changed"]).as_py() or 0)
-    put = put.drop("__changed")
-    if pc.min(rows["__op"]).as_py() > 0:
-        return Changes(output, put, fresh)
-    keys = ", ".join(_written(c, cell) for c in output.schema.columns if c.name in output.key)
-    key = ", ".join(map(quoted, output.key))
-    query = f"SELECT {keys} FROM (SELECT {key} FROM rows GROUP BY ALL HAVING max(__op) < 0)"
-    gone = evaluator.run(query, rows=rows)
-    return Changes(output, put, fresh, gone.sort_by(by_key) if gone.num_rows else None)
+    def changed(self) -> pa.Table | None:
+        """Rows that take the place of others. A stream has none."""
+        return self._put("__revision > 0") if self.output.table else None
+
+    def gone(self) -> pa.Table | None:
+        """The keys of rows to delete, if there are any."""
+        output = self.output
+        if not output.table or pc.min(self.rows["__op"]).as_py() > 0:
+            return None
+        columns = [column for column in output.schema.columns if column.name in output.key]
+        keys = ", ".join(_written(column, self._cell) for column in columns)
+        key = ", ".join(map(quoted, output.key))
+        query = f"SELECT {keys} FROM (SELECT {key} FROM rows GROUP BY ALL HAVING max(__op) < 0)"
+        found = self._evaluator.run(query, rows=self.rows)
+        return self._by_key(found) if found.num_rows else None
+
+    def _put(self, condition: str) -> pa.Table:
+        query = f"SELECT {self._chosen} FROM rows WHERE __op > 0 AND {condition}"
+        return self._by_key(self._made(query))
+
+    def _made(self, query: str) -> pa.Table:
+        return _valid_json(self.output, self._evaluator.run(query, rows=self.rows))
+
+    def _by_key(self, rows: pa.Table) -> pa.Table:
+        """Neighbours in an index are written together."""
+        return rows.sort_by([(name, "ascending") for name in self.output.key])
 
 
 def _written(column: Column, cell: Cell) -> str:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from hashlib import sha256
-from io import BytesIO
 
 import psycopg
-import pyarrow as pa
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from pyarrow import csv
 
 from riverrun.connectors.postgres_types import column_type
 from riverrun.delivery import postgres_tables
@@ -20,18 +17,18 @@ from riverrun.delivery.database import (
     RUNS,
     VERSION,
     Changes,
-    folded,
     refuse_own_columns,
     refuse_types,
     retried,
 )
 from riverrun.delivery.destination import Destination, Part, Rows
+from riverrun.delivery.postgres_load import Load, Piece, cell, load, progress
 from riverrun.delivery.postgres_tables import table_name
-from riverrun.delivery.progress import Progress, checksum, done, refuse_if_fenced, taken_over
+from riverrun.delivery.progress import Progress, done, refuse_if_fenced, taken_over
 from riverrun.errors import DatabaseError
 from riverrun.kernels.sql import Evaluator
 from riverrun.program import OutputSpec
-from riverrun.schema import nested, quoted
+from riverrun.schema import quoted
 
 CLIENT = {
     "connect_timeout": "10",
@@ -57,20 +54,6 @@ END_OTHERS = (
     " AND pid <> pg_backend_pid() AND starts_with(application_name, %s)"
 )
 """A writer that hangs in the middle of its transaction, and still holds what it has locked."""
-
-
-@dataclass(frozen=True)
-class Load:
-    """An output's changes as CSV, made once, however often they are sent."""
-
-    changes: Changes
-    fresh: bytes
-    changed: bytes = b""
-    gone: bytes = b""
-
-    @property
-    def texts(self) -> tuple[bytes, ...]:
-        return self.fresh, self.changed, self.gone
 
 
 class Postgres(Destination):
@@ -102,18 +85,12 @@ class Postgres(Destination):
             raise taken_over(application, run, latest)
 
     def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> None:
-        changes = [folded(output, rows, evaluator, cell) for output, rows in found]
-        loads = [_load(each, part.tick) for each in changes]
-        now = Progress(
-            part.batch,
-            sum(each.rows for each in changes),
-            checksum(text for load in loads for text in load.texts),
-            part.run,
-        )
-        with self._explained():
-            retried(lambda: self._attempt(part, loads, now), lost=LOST, where=self.where)
+        with self._explained(), ThreadPoolExecutor(1) as background:
+            changes = [Changes(output, rows, evaluator, cell) for output, rows in found]
+            loads = [load(each, part.tick, background) for each in changes]
+            retried(lambda: self._attempt(part, loads), lost=LOST, where=self.where)
 
-    def _attempt(self, part: Part, loads: Sequence[Load], now: Progress) -> None:
+    def _attempt(self, part: Part, loads: list[Load]) -> None:
         session = _session(part.application, part.task)
         if self.connection is None:
             self.connection = self._connect()
@@ -121,9 +98,12 @@ class Postgres(Destination):
             with self.connection.transaction():
                 self.connection.execute(SESSION, (session,))
                 refuse_if_fenced(part, _latest_run(self.connection, part.application))
-                if _note(self.connection, part, now):
-                    for load in loads:
-                        self._write(self.connection, load, part.tick)
+                if _claim(self.connection, part):
+                    for each in loads:
+                        self._write(self.connection, each, part.tick)
+                    _note(self.connection, part, progress(part, loads))
+                else:
+                    done(part, _noted(self.connection, part), progress(part, loads))
         except psycopg.errors.LockNotAvailable:
             # an earlier attempt at the same part hangs: its process may be asleep
             self.connection.execute(END_OTHERS, (session,))
@@ -134,26 +114,26 @@ class Postgres(Destination):
             raise
 
     def _write(self, connection: psycopg.Connection, load: Load, tick: int) -> None:
-        output = load.changes.output
-        if not output.table:
-            _copy(connection, table_name(output), _names(output.schema.names), load.fresh)
-            return
-        if load.fresh and not self._add(connection, load):
-            _merge(connection, output, load.fresh)
-        if load.changed:
-            _merge(connection, output, load.changed)
-        if load.changes.gone:
-            _delete(connection, load, load.changes.gone, tick)
+        """Changes first: they are looked for among the fewer rows that were there before."""
+        output = load.output
+        if changed := load.changed.result().text:
+            _merge(connection, output, changed)
+        if fresh := load.fresh.result().text:
+            if not output.table:
+                _copy(connection, table_name(output), _names(output.schema.names), fresh)
+            elif not self._add(connection, output, fresh):
+                _merge(connection, output, fresh)
+        if (gone := load.gone.result()).text:
+            _delete(connection, output, gone, tick)
 
-    def _add(self, connection: psycopg.Connection, load: Load) -> bool:
+    def _add(self, connection: psycopg.Connection, output: OutputSpec, fresh: bytes) -> bool:
         """Puts rows there that should be new, which takes half the time; False if one is not."""
-        output = load.changes.output
         if output.name in self.known:
             return False
         try:
             with connection.transaction():
                 columns = _names((*output.schema.names, VERSION))
-                _copy(connection, table_name(output), columns, load.fresh)
+                _copy(connection, table_name(output), columns, fresh)
         except psycopg.errors.UniqueViolation:
             self.known.add(output.name)
             return False
@@ -185,33 +165,6 @@ class Postgres(Destination):
             ) from error
 
 
-def cell(type: str, expression: str) -> str:
-    """How a value stands in CSV. Times are ISO 8601 text already."""
-    if nested(type):
-        return f"to_json({expression})::VARCHAR"
-    if type == "BLOB":
-        return f"'\\x' || hex({expression})"
-    if type == "TIME":
-        return f"{expression}::TIME"
-    return f"{expression}::VARCHAR" if type.startswith(("ENUM", '"NULL"')) else expression
-
-
-def _load(changes: Changes, tick: int) -> Load:
-    if not changes.output.table:
-        return Load(changes, _csv(changes.put))
-    version = pa.repeat(pa.scalar(tick, pa.int64()), changes.put.num_rows)
-    put = changes.put.append_column(VERSION, version)
-    fresh, changed = put.slice(0, changes.fresh), put.slice(changes.fresh)
-    return Load(changes, _csv(fresh), _csv(changed), _csv(changes.gone) if changes.gone else b"")
-
-
-def _csv(rows: pa.Table) -> bytes:
-    """Texts stand in quotes, so that an empty one is not null."""
-    out = BytesIO()
-    csv.write_csv(rows, out, csv.WriteOptions(include_header=False, batch_size=16_384))
-    return out.getvalue()
-
-
 def _session(application: str, task: int | None = None) -> str:
     """The name of sessions, by which those of the same task are found."""
     short = sha256(application.encode()).hexdigest()[:16]
@@ -238,24 +191,34 @@ def _latest_run(connection: psycopg.Connection, application: str) -> int | None:
     return row[0] if row else None
 
 
-def _note(connection: psycopg.Connection, part: Part, now: Progress) -> bool:
-    """Notes the part as delivered; False if it was before. Another attempt at it is waited for."""
-    noted = connection.execute(
+def _claim(connection: psycopg.Connection, part: Part) -> bool:
+    """Takes the part to deliver it; False if it was before. Another attempt at it is waited for."""
+    claimed = connection.execute(
         "INSERT INTO riverrun_progress AS own"
         " (application, checkpoint, task, run, batch, rows, checksum)"
-        " VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (checkpoint, task) DO UPDATE SET"
-        " application = excluded.application, run = excluded.run, batch = excluded.batch,"
-        " rows = excluded.rows, checksum = excluded.checksum WHERE own.batch < excluded.batch",
-        (part.application, part.checkpoint, part.task, now.run, now.batch, now.rows, now.checksum),
+        " VALUES (%s, %s, %s, %s, %s, 0, 0) ON CONFLICT (checkpoint, task) DO UPDATE SET"
+        " application = excluded.application, run = excluded.run, batch = excluded.batch"
+        " WHERE own.batch < excluded.batch",
+        (part.application, part.checkpoint, part.task, part.run, part.batch),
     )
-    if noted.rowcount:
-        return True
+    return claimed.rowcount > 0
+
+
+def _note(connection: psycopg.Connection, part: Part, now: Progress) -> None:
+    """What a claimed part held."""
+    connection.execute(
+        "UPDATE riverrun_progress SET rows = %s, checksum = %s WHERE checkpoint = %s AND task = %s",
+        (now.rows, now.checksum, part.checkpoint, part.task),
+    )
+
+
+def _noted(connection: psycopg.Connection, part: Part) -> Progress | None:
     row = connection.execute(
         "SELECT batch, rows, checksum, run FROM riverrun_progress"
         " WHERE checkpoint = %s AND task = %s",
         (part.checkpoint, part.task),
     ).fetchone()
-    return not done(part, Progress(*row) if row else None, now)
+    return Progress(*row) if row else None
 
 
 def _merge(connection: psycopg.Connection, output: OutputSpec, text: bytes) -> None:
@@ -280,16 +243,16 @@ def _merge(connection: psycopg.Connection, output: OutputSpec, text: bytes) -> N
             )
 
 
-def _delete(connection: psycopg.Connection, load: Load, gone: pa.Table, tick: int) -> None:
-    output, key = load.changes.output, [quoted(name) for name in gone.column_names]
+def _delete(connection: psycopg.Connection, output: OutputSpec, gone: Piece, tick: int) -> None:
+    key = [quoted(name) for name in output.schema.names if name in output.key]
     same = [" AND ".join(f"own.{name} = gone.{name}" for name in key)]
-    if any(column.null_count for column in gone.columns):
+    if gone.nulls:
         # an index helps with `=` only: rows without a null go by it, the few others do not
         null = " OR ".join(f"gone.{name} IS NULL" for name in key)
         both = " AND ".join(f"own.{name} IS NOT DISTINCT FROM gone.{name}" for name in key)
         same.append(f"({null}) AND {both}")
     with _staged(connection, output, ", ".join(key)) as staged:
-        _copy(connection, staged, ", ".join(key), load.gone)
+        _copy(connection, staged, ", ".join(key), gone.text)
         for condition in same:
             connection.execute(
                 f"DELETE FROM {table_name(output)} AS own USING {staged} AS gone"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from riverrun.delivery.database import (
     VERSION,
     Changes,
     Clash,
-    folded,
     refuse_clashes,
     refuse_own_columns,
     refuse_types,
@@ -32,6 +32,19 @@ from riverrun.schema import nested, quoted
 from riverrun.sinks import Sqlite
 
 Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Load:
+    """An output's changes: rows to put there, and keys of rows to delete."""
+
+    output: OutputSpec
+    put: pa.Table
+    gone: pa.Table | None
+
+    @property
+    def rows(self) -> list[Row]:
+        return _rows(self.put) + (_rows(self.gone) if self.gone else [])
 
 
 class SqliteFile(Destination):
@@ -62,34 +75,16 @@ class SqliteFile(Destination):
             raise taken_over(application, run, latest)
 
     def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> None:
-        loads = [folded(output, rows, evaluator, cell) for output, rows in found]
-        lines = (
-            repr(row).encode()
-            for changes in loads
-            for rows in (changes.put, changes.gone)
-            if rows is not None
-            for row in _rows(rows)
-        )
-        now = Progress(part.batch, sum(each.rows for each in loads), checksum(lines), part.run)
+        loads = [_load(Changes(output, rows, evaluator, cell)) for output, rows in found]
+        rows = [row for load in loads for row in load.rows]
+        total = checksum(repr(row).encode() for row in rows)
+        now = Progress(part.batch, len(rows), total, part.run)
         with self._transaction() as connection:
             refuse_if_fenced(part, _latest_run(connection, part.application))
             if not done(part, _progress(connection, part), now):
-                connection.execute(
-                    "REPLACE INTO riverrun_progress"
-                    " (application, checkpoint, task, run, batch, rows, checksum)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        part.application,
-                        part.checkpoint,
-                        part.task,
-                        now.run,
-                        now.batch,
-                        now.rows,
-                        now.checksum,
-                    ),
-                )
-                for changes in loads:
-                    _write(connection, changes, part.tick)
+                _note(connection, part, now)
+                for load in loads:
+                    _write(connection, load, part.tick)
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -133,11 +128,17 @@ def _wanted(output: OutputSpec) -> list[tuple[str, str]]:
     return [*found, (VERSION, "INTEGER NOT NULL")] if output.table else found
 
 
-def _write(connection: sqlite3.Connection, changes: Changes, tick: int) -> None:
-    output, table = changes.output, _table(changes.output)
-    names = changes.put.column_names
+def _load(changes: Changes) -> Load:
+    fresh, changed = changes.fresh(), changes.changed()
+    put = pa.concat_tables([fresh, changed]) if changed else fresh
+    return Load(changes.output, put, changes.gone())
+
+
+def _write(connection: sqlite3.Connection, load: Load, tick: int) -> None:
+    output, table = load.output, _table(load.output)
+    names = load.put.column_names
     values = ", ".join("?" for _ in names)
-    rows = _rows(changes.put)
+    rows = _rows(load.put)
     if not output.table:
         insert = f"INSERT INTO {table} ({_names(names)}) VALUES ({values})"
         connection.executemany(insert, rows)
@@ -156,10 +157,10 @@ def _write(connection: sqlite3.Connection, changes: Changes, tick: int) -> None:
         f" WHERE NOT EXISTS (SELECT 1 FROM {table} WHERE {same})",
         ((*row, tick, *_picked(row, key)) for row in rows),
     )
-    if changes.gone is not None:
-        same = " AND ".join(f"{quoted(name)} IS ?" for name in changes.gone.column_names)
+    if load.gone is not None:
+        same = " AND ".join(f"{quoted(name)} IS ?" for name in load.gone.column_names)
         delete = f"DELETE FROM {table} WHERE {same} AND ({VERSION} > ?) IS NOT TRUE"
-        connection.executemany(delete, ((*row, tick) for row in _rows(changes.gone)))
+        connection.executemany(delete, ((*row, tick) for row in _rows(load.gone)))
 
 
 def _rows(rows: pa.Table) -> list[Row]:

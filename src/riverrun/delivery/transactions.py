@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import cached_property
 
-from confluent_kafka import IsolationLevel, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # it has no __all__
+from confluent_kafka import KafkaException, Producer
 
 from riverrun.connectors import admin
-from riverrun.connectors.kafka import KafkaRecords
+from riverrun.connectors.kafka import KafkaRecords, KafkaTopics
 from riverrun.delivery.destination import Part, Rows
 from riverrun.delivery.kafka import PRODUCER, Encoded, KafkaTopicsWritten, encoded, send
 from riverrun.delivery.progress import Progress, done, progress_of, refuse_if_fenced
@@ -36,8 +36,10 @@ SETTINGS = {
 RUN = "run"
 TAIL = 64
 """Records of a progress partition that are looked at first: a task's last one is mostly there."""
-TIMEOUT = 120_000
-"""Milliseconds after which the broker gives up a transaction whose writer is gone."""
+TRANSACTIONAL = {
+    "transaction.timeout.ms": "120000",  # then the broker gives up one whose writer is gone
+    "reconnect.backoff.ms": "10",  # a new producer waits half of it before it connects again
+}
 ATTEMPT = 30.0
 PATIENCE = 180.0
 PAUSE = 0.2
@@ -75,14 +77,21 @@ class KafkaExactlyOnce(KafkaTopicsWritten):
         super().__init__(client)
         self.held: dict[tuple[str, int], Holding] = {}
         self.background = ThreadPoolExecutor(1)
-        self.reader: KafkaRecords | None = None
+
+    @cached_property
+    def topics(self) -> KafkaTopics:
+        return KafkaTopics(self.client, patience=PATIENCE)
+
+    @cached_property
+    def reader(self) -> KafkaRecords:
+        return KafkaRecords(self.client)
 
     def take_over(self, application: str, run: int) -> None:
         """Tells earlier runs, if there are any, that they may write no more."""
         topic = progress_topic(application)
         with suppress(TopicError):  # it exists
             admin.create_topic(self.client, topic, partitions=PARTITIONS, config=SETTINGS)
-        producer = self._producer(f"{application}.{RUN}")
+        producer = self._producer(application, RUN)
         producer.begin_transaction()
         for partition in range(PARTITIONS):
             producer.produce(topic, json.dumps({"run": run}), RUN, partition=partition)
@@ -142,20 +151,24 @@ class KafkaExactlyOnce(KafkaTopicsWritten):
         self.held[part.application, part.task] = holding
 
     def _taken(self, part: Part) -> Writer:
-        producer = self._producer(f"{part.application}.{part.task}")
+        producer = self._producer(part.application, part.task)
         return Writer(producer, self._stored(part))
 
-    def _producer(self, transactional_id: str) -> Producer:
+    def _producer(self, application: str, writer: int | str) -> Producer:
         """Fences every other producer of the id; what they had not committed is gone."""
-        own = {"transactional.id": transactional_id, "transaction.timeout.ms": str(TIMEOUT)}
+        own = {"transactional.id": f"{application}.{writer}", **TRANSACTIONAL}
         producer = Producer({**self.client, **PRODUCER, **own}, logger=admin.quiet)
+        # If it is not connected when transactions begin, it tries again after half a second. The
+        # first answer is of a bootstrap server, whose connection ends with it.
+        for _ in range(2):
+            producer.list_topics(progress_topic(application), timeout=ATTEMPT)
         producer.init_transactions(ATTEMPT)
         return producer
 
     def _stored(self, part: Part) -> Progress | None:
         """The task's last progress record. Nobody else can be writing one."""
         name = partition_name(progress_topic(part.application), part.task % PARTITIONS)
-        first, end = self._range(part)
+        first, end = self._range(name)
         begin = max(first, end - TAIL)
         found = self._read(part, name, begin, end)
         if found is None and begin > first:
@@ -163,8 +176,6 @@ class KafkaExactlyOnce(KafkaTopicsWritten):
         return found
 
     def _read(self, part: Part, name: str, begin: int, end: int) -> Progress | None:
-        if self.reader is None:
-            self.reader = KafkaRecords(self.client)
         found = None
         for lot in self.reader.lots([(name, begin, end)], frozenset()):
             keys, values = lot.records["__key"].to_pylist(), lot.records["__value"].to_pylist()
@@ -175,26 +186,16 @@ class KafkaExactlyOnce(KafkaTopicsWritten):
                     found = Progress(**stored)
         return found
 
-    def _range(self, part: Part) -> tuple[int, int]:
-        """The progress partition's first offset and its end, once nothing before it is open."""
-        client = admin.connect(self.client)
-        place = TopicPartition(progress_topic(part.application), part.task % PARTITIONS)
-
-        def offset(spec: OffsetSpec, level: IsolationLevel) -> int:
-            asked = {place: spec}
-            found = admin.patiently(
-                lambda: admin.list_offsets(client, asked, isolation_level=level)
-            )
-            return next(iter(found.values()))
-
-        end = offset(OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
+    def _range(self, name: str) -> tuple[int, int]:
+        """A partition's first offset and its end, once nothing before it is open."""
+        end = self.topics.ends([name], committed=False)[name]
         give_up = time.monotonic() + PATIENCE
-        while offset(OffsetSpec.latest(), IsolationLevel.READ_COMMITTED) < end:
+        while self.topics.ends([name])[name] < end:
             # another task that shares the partition is in the middle of its transaction
             if time.monotonic() > give_up:
-                raise BrokerError("a transaction does not end", where=str(place))
+                raise BrokerError("a transaction does not end", where=name)
             time.sleep(0.02)
-        return offset(OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED), end
+        return self.topics.starts([name])[name], end
 
 
 def _key(part: Part) -> str:

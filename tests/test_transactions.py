@@ -16,7 +16,7 @@ from riverrun.connectors import admin
 from riverrun.delivery import transactions
 from riverrun.delivery.kafka import KafkaAtLeastOnce, encoded, send
 from riverrun.delivery.transactions import KafkaExactlyOnce, progress_topic
-from riverrun.errors import AlreadyRunning, CheckpointError, TopicError
+from riverrun.errors import AlreadyRunning, BrokerError, CheckpointError, TopicError
 from running import records
 from running import table as rows_of
 
@@ -178,6 +178,26 @@ def test_a_table_is_upserts_and_tombstones(broker, name):
         ("ann", '{"user":"ann","n":3}'),
         ("bob", None),
     ]
+
+
+def test_a_row_of_a_table_without_a_key_has_one_in_the_topic(broker):
+    topic = f"keyless-{time.time_ns()}"
+    admin.create_topic(broker, topic, config={"cleanup.policy": "compact"})
+    sink = KafkaExactlyOnce(broker)
+    sink.take_over(topic, 1)
+    sink.deliver(part(topic), [table(topic, (1, None, 1), (1, "null", 2))], EVALUATOR)
+    assert {key: row["n"] for key, row in rows_of(broker, topic).items()} == {"\0": 1, "null": 2}
+
+
+def test_records_that_the_broker_refuses_stop_the_job_at_once(broker):
+    topic = f"refused-{time.time_ns()}"
+    admin.create_topic(broker, topic, config={"cleanup.policy": "compact"})
+    sink = KafkaExactlyOnce(broker)
+    sink.take_over(topic, 1)
+    output, rows = stream(topic, 1)
+    keyless = (replace(output, key=()), rows)
+    with pytest.raises(BrokerError, match="INVALID_RECORD|validate record"):
+        sink.deliver(part(topic), [keyless], EVALUATOR)
 
 
 def test_keys_timestamps_and_headers_are_written(broker, name):

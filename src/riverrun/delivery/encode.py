@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from riverrun.kernels.sql import Evaluator
 from riverrun.program import OutputSpec
-from riverrun.schema import METADATA, quoted
+from riverrun.schema import METADATA, literal, quoted
 
 Line = dict[str, Any]
 SECOND = "%Y-%m-%dT%H:%M:%S"
@@ -121,10 +121,16 @@ def _object(names: tuple[str, ...]) -> str:
 
 
 def _key_text(output: OutputSpec) -> str:
-    """The key as bytes of a record: plain text for one text column, else JSON."""
-    if len(output.key) == 1 and _type(output.key[0], output) == "VARCHAR":
-        return quoted(output.key[0])
-    return _key_json(output)
+    """The key as bytes of a record: plain text for one text column, else JSON.
+
+    A table's row whose key is null has a key too, since compacted topics take none without: `null`
+    in JSON, and for text, which may be anything else, a zero byte.
+    """
+    text = len(output.key) == 1 and _type(output.key[0], output) == "VARCHAR"
+    key = quoted(output.key[0]) if text else _key_json(output)
+    if not output.table:
+        return key
+    return f"coalesce({key}, {'chr(0)' if text else literal('null')})"
 
 
 def _type(name: str, output: OutputSpec) -> str:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from riverrun.connectors import admin
 from riverrun.connectors.kafka import KafkaRecords, KafkaTopics
@@ -40,6 +40,12 @@ TRANSACTIONAL = {
     "transaction.timeout.ms": "120000",  # then the broker gives up one whose writer is gone
     "reconnect.backoff.ms": "10",  # a new producer waits half of it before it connects again
 }
+REFUSED = (
+    KafkaError.INVALID_RECORD,
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+)
+"""What a broker says of records that it will never take."""
 ATTEMPT = 30.0
 PATIENCE = 180.0
 PAUSE = 0.2
@@ -119,7 +125,7 @@ class KafkaExactlyOnce(KafkaTopicsWritten):
                 return
             except KafkaException as error:
                 # whatever went wrong, a new producer finds out what has taken effect
-                if time.monotonic() > give_up:
+                if error.args[0].code() in REFUSED or time.monotonic() > give_up:
                     raise BrokerError(
                         "records could not be written to Kafka",
                         where=f"task {part.task}, batch {part.batch}",

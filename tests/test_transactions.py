@@ -196,7 +196,7 @@ def test_records_that_the_broker_refuses_stop_the_job_at_once(broker):
     sink.take_over(topic, 1)
     output, rows = stream(topic, 1)
     keyless = (replace(output, key=()), rows)
-    with pytest.raises(BrokerError, match="INVALID_RECORD|validate record"):
+    with pytest.raises(BrokerError, match="validate record"):
         sink.deliver(part(topic), [keyless], EVALUATOR)
 
 

@@ -385,5 +385,14 @@ class Program:
     def output_at(self, edge: str) -> OutputSpec:
         return next(output for output in self.outputs if output.edge == edge)
 
+    def stays(self, branch: Branch) -> bool:
+        """Whether rows go on in the page that they are in: no exchange is between the steps."""
+        kind, _, name = branch.origin.partition(":")
+        before = next((step for step in self.steps if step.name == name.partition("/")[0]), None)
+        after = self.step_at(branch.target)
+        if before is None or after is None or kind not in ("stream", "table", "late"):
+            return False
+        return before.level == after.level
+
     def branches_of(self, edge: str) -> tuple[Branch, ...]:
         return tuple(branch for branch in self.branches if branch.origin == edge)

@@ -163,7 +163,7 @@ class LotReader:
         clocks = next((c for c in map(clocks_of, chunks) if c is not None), None)
         by_edge: dict[str, list[Chunk]] = {}
         for chunk in chunks:
-            branches = self.program.branches_of(chunk.edge)
+            branches = self._leaving(chunk.edge)
             if any(branch.target.startswith("step:") for branch in branches):
                 by_edge.setdefault(chunk.edge, []).append(chunk)
             if not branches or any(not b.target.startswith("step:") for b in branches):
@@ -171,7 +171,7 @@ class LotReader:
         for edge, found in by_edge.items():
             rows, seq = unpack_all(found).to_arrow(), min(each.seq for each in found)
             failed: list[Failure] = []
-            for branch in self.program.branches_of(edge):
+            for branch in self._leaving(edge):
                 if branch.target.startswith("step:"):
                     made, failures = evaluated(
                         self.evaluator, branch, self._query(branch, rows, clocks), rows
@@ -182,6 +182,10 @@ class LotReader:
                         yield status_chunk(0, rows={step.name: count})
                     yield from self.packed(branch.target, made, seq)
             yield from self.set_aside(failed, seq)
+
+    def _leaving(self, edge: str) -> tuple[Branch, ...]:
+        found = self.program.branches_of(edge)
+        return tuple(branch for branch in found if not self.program.stays(branch))
 
     def set_aside(self, failed: list[Failure], seq: int) -> Iterator[Chunk]:
         """Rows of a step, or of a Spark step, that failed."""

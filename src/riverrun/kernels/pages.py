@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -36,14 +36,17 @@ from riverrun.kernels import (
     versions,
     windows,
 )
-from riverrun.kernels.chunks import Chunk, pack, unpack_all
-from riverrun.kernels.letters import Verdict, letters_table
+from riverrun.kernels.chunks import Chunk, pack, unpack, unpack_all, with_hash
+from riverrun.kernels.isolation import evaluated
+from riverrun.kernels.letters import Verdict, judge, letters_table
+from riverrun.kernels.sql import shared_evaluator
 from riverrun.kernels.state import SegmentCache, SegmentList, Store, save
 from riverrun.kernels.steps import Batch, Result, StepState
 from riverrun.processor import FrameProcessor
 from riverrun.program import (
     DEAD,
     Aggregating,
+    Branch,
     Deduplicating,
     Joining,
     Marking,
@@ -165,7 +168,11 @@ class PageKernel:
     """Runs the steps of one level of a program over one page at a time."""
 
     def __init__(self, program: Program, level: int, cache: SegmentCache, scope: str) -> None:
-        self.paces, self.topics = program.paces, program.topics
+        self.program, self.paces, self.topics = program, program.paces, program.topics
+        self.local: dict[str, list[Branch]] = defaultdict(list)
+        for branch in program.branches:
+            if program.stays(branch):
+                self.local[branch.origin].append(branch)
         self.moment: Moment | None = None
         self.steps = [step for step in program.steps if step.level == level]
         self.last = level + 1 == program.levels
@@ -211,7 +218,13 @@ class PageKernel:
                 late[step.name] = sum(each.height for each in (result.late, result.late_right)
                                       if each is not None)  # fmt: skip
                 failed.append(result.failed)
-                out += _chunks(page, step, result, self.topics)
+                made = _chunks(page, step, result, self.topics)
+                out += made
+                for chunk in self._staying(made):
+                    if self.program.step_at(chunk.edge):
+                        by_edge[chunk.edge].append(chunk)
+                    else:
+                        out.append(chunk)
                 if isinstance(step, Processing):
                     head.ticks[step.name] = tick
             head.clocks[step.name] = after
@@ -226,6 +239,21 @@ class PageKernel:
         out += [status_chunk(page, **each.counts) for each in failed if each.causes]
         encoded = json.dumps(vars(head)).encode()
         return (None if encoded == head_bytes else encoded), out
+
+    def _staying(self, made: list[Chunk]) -> Iterator[Chunk]:
+        """Rows for steps that follow in the same page, and what is to be told of them."""
+        for chunk in made:
+            for branch in self.local.get(chunk.edge, ()):
+                step, rows = self.program.step_at(branch.target), unpack(chunk.data).to_arrow()
+                assert step is not None
+                assert branch.query is not None
+                kept, failures = evaluated(shared_evaluator(), branch, branch.query, rows)
+                frame = with_hash(pl.DataFrame(pl.from_arrow(kept)), step.keys)
+                verdict = judge(failures, self.topics)
+                yield Chunk(chunk.page, branch.target, chunk.seq, pack(frame))
+                yield status_chunk(chunk.page, rows={step.name: frame.height}, **verdict.counts)
+                if verdict.aside:
+                    yield Chunk(chunk.page, DEAD, chunk.page, pack(_letters(verdict, self.topics)))
 
     def _forget(self, head: Head, store: Store) -> None:
         """Steps that the program no longer has: one of the same name later must start empty."""
@@ -268,10 +296,14 @@ def _chunks(page: int, step: Step, result: Result, topics: tuple[str, ...]) -> l
     if isinstance(step, Joining):
         frames[step.late_right] = [] if result.late_right is None else [result.late_right]
     if result.failed.aside:
-        frames[DEAD] = [pl.DataFrame(pl.from_arrow(letters_table(result.failed, topics)))]
+        frames[DEAD] = [_letters(result.failed, topics)]
     made = []
     for edge, parts in frames.items():
         rows = [part for part in parts if part.height]
         if rows:
             made.append(Chunk(page, edge, page, pack(pl.concat(rows))))
     return made
+
+
+def _letters(verdict: Verdict, topics: tuple[str, ...]) -> pl.DataFrame:
+    return pl.DataFrame(pl.from_arrow(letters_table(verdict, topics)))

@@ -22,7 +22,7 @@ from riverrun.plan.derive import (
     settled,
 )
 from riverrun.plan.inputs import column_list, into_step, into_table
-from riverrun.plan.joins import into_join, joining, rows_from
+from riverrun.plan.joins import into_join, joining, replicated, rows_from
 from riverrun.plan.nodes import (
     Aggregate,
     Deduplicate,
@@ -223,16 +223,20 @@ def _step_spec(step: StepNode, pages: int, topics: tuple[str, ...]) -> Step:
 
 def _level(step: StepNode) -> int:
     """How many exchanges rows pass before the step's own."""
-    before = [node for node in _nodes_before(step) if isinstance(node, StepNode)]
-    return max((_level(each) + 1 for each in before), default=0)
+    if isinstance(step, Join) and replicated(step):
+        # the table is in every page: rows of the stream stay where they are
+        here = [_level(each) for each in _steps_before(step.left)]
+        return max([0, *here, *(_level(each) + 1 for each in _steps_before(rows_from(step)[1]))])
+    return max((_level(e) + 1 for node in rows_from(step) for e in _steps_before(node)), default=0)
 
 
-def _nodes_before(node: Node) -> Iterator[Node]:
-    """All nodes up to the next steps with state."""
+def _steps_before(node: Node) -> Iterator[StepNode]:
+    """The next steps with state, seen from a node backwards: it may be one."""
+    if isinstance(node, StepNode):
+        yield node
+        return
     for each in rows_from(node):
-        yield each
-        if not isinstance(each, StepNode):
-            yield from _nodes_before(each)
+        yield from _steps_before(each)
 
 
 def _paces_into(step: StepNode) -> dict[str, Pace]:

@@ -21,7 +21,6 @@ def joining(
 ) -> Joining:
     shared = {left: key for key, (left, _) in zip(step.keys, step.on, strict=True)}
     shared = {name: shared[name] for name in step.shared}
-    table = versioned(step.right)
     return Joining(
         *common,
         kind=step.kind,
@@ -40,12 +39,18 @@ def joining(
         history=step.history,
         corrections=step.corrections,
         version=step.version,
-        replicate=step.kind == "latest" and table is not None and table.replicate,
+        replicate=replicated(step),
         right_paces=right_paces,
         topics=topics,
         at=str(step.at),
         on_error=step.on_error,
     )
+
+
+def replicated(step: Join) -> bool:
+    """Whether the whole table is in every page."""
+    table = versioned(step.right)
+    return step.kind == "latest" and table is not None and table.replicate
 
 
 def _identity(step: Join, side: Side) -> tuple[str, ...]:

@@ -195,41 +195,20 @@ class PageKernel:
         failed: list[Verdict] = []
         watermarks: dict[str, Any] = {}
         for step in self.steps:
-            before = head.clocks.get(step.name, BEGINNING)
-            said = moment.clock(step, before)
-            after, watermarks[step.name] = said.time, {"held_by": said.held_by, "idle": said.idle}
-            left, right = by_edge.pop(step.input, []), by_edge.pop(step.right or "", [])
-            ticks = head.ticks.get(step.name, BEGINNING), tick
-            moved = after > before or (isinstance(step, Processing) and ticks[1] > ticks[0])
-            known = head.releases.get(step.name, BEGINNING)
-            release = moment.release(step, known)
-            if left or right or ((moved or release > known) and head.segments.get(step.name)):
-                batch = Batch(
-                    unpack_all(left) if left else None,
-                    before,
-                    after,
-                    tick=tick,
-                    tick_before=ticks[0],
-                    right=unpack_all(right) if right else None,
-                    release_before=known,
-                    release=release,
-                )
-                result = self._step(page, step, head, store, batch)
-                late[step.name] = sum(each.height for each in (result.late, result.late_right)
-                                      if each is not None)  # fmt: skip
-                failed.append(result.failed)
-                made = _chunks(page, step, result, self.topics)
-                out += made
-                for chunk in self._staying(made):
-                    if self.program.step_at(chunk.edge):
-                        by_edge[chunk.edge].append(chunk)
-                    else:
-                        out.append(chunk)
-                if isinstance(step, Processing):
-                    head.ticks[step.name] = tick
-            head.clocks[step.name] = after
-            if release > BEGINNING:
-                head.releases[step.name] = release
+            said, batch = _batch(step, head, moment, by_edge)
+            watermarks[step.name] = {"held_by": said.held_by, "idle": said.idle}
+            if batch is None:
+                continue
+            result = self._step(page, step, head, store, batch)
+            late[step.name] = sum(part.height for part in result.late_parts)
+            failed.append(result.failed)
+            made = _chunks(page, step, result, self.topics)
+            out += made
+            for chunk in self._staying(made):
+                if self.program.step_at(chunk.edge):
+                    by_edge[chunk.edge].append(chunk)
+                else:
+                    out.append(chunk)
         head.times = moment.times
         out += [chunk for rest in by_edge.values() for chunk in rest]
         facts = {"clocks": head.clocks, "open": any(head.open.values()), "late": late, "tick": tick}
@@ -286,6 +265,37 @@ class PageKernel:
         waiting = state.last_time() > step.done(batch.after)
         head.open[step.name] = waiting if result.waiting is None else result.waiting
         return result
+
+
+def _batch(
+    step: Step, head: Head, moment: Moment, by_edge: dict[str, list[Chunk]]
+) -> tuple[Clock, Batch | None]:
+    """Moves the step's clock; its batch, if there is something to do."""
+    tick, before = moment.punctuation.tick, head.clocks.get(step.name, BEGINNING)
+    said = moment.clock(step, before)
+    head.clocks[step.name] = said.time
+    known = head.releases.get(step.name, BEGINNING)
+    release = moment.release(step, known)
+    if release > BEGINNING:
+        head.releases[step.name] = release
+    left, right = by_edge.pop(step.input, []), by_edge.pop(step.right or "", [])
+    tick_before = head.ticks.get(step.name, BEGINNING)
+    moved = said.time > before or release > known
+    moved = moved or (isinstance(step, Processing) and tick > tick_before)
+    if not (left or right or (moved and head.segments.get(step.name))):
+        return said, None
+    if isinstance(step, Processing):
+        head.ticks[step.name] = tick
+    return said, Batch(
+        unpack_all(left) if left else None,
+        before,
+        said.time,
+        tick=tick,
+        tick_before=tick_before,
+        right=unpack_all(right) if right else None,
+        release_before=known,
+        release=release,
+    )
 
 
 def _chunks(page: int, step: Step, result: Result, topics: tuple[str, ...]) -> list[Chunk]:

@@ -46,6 +46,10 @@ class Result:
     waiting: bool | None = None
     """Whether something is to come when time goes on; None: as the step's rows tell."""
 
+    @property
+    def late_parts(self) -> list[pl.DataFrame]:
+        return [part for part in (self.late, self.late_right) if part is not None]
+
 
 @dataclass
 class StepState:

@@ -62,6 +62,11 @@ def only_users(views):
     per_page(views, name="users", by="user", out="users")
 
 
+def near(**join):
+    return lambda views: views.join(views.select("page", "ms as other"), **join).to("out")
+
+
+NEAR = {"on": "page", "within": "1 minute", "name": "near"}
 MINUTE = {"window": {"window": rr.tumbling("1 minute")}}
 LATER = {"window": {"window": rr.tumbling("1 minute"), "updatable": "1 hour", "emit": "final"}}
 
@@ -97,6 +102,11 @@ LATER = {"window": {"window": rr.tumbling("1 minute"), "updatable": "1 hour", "e
         (changed(per_page), changed(per_page, topics=("apes", "views")), "apes", "refused",
          "in the order of the topics' names"),
         (changed(per_page, topics=("views", "zoo")), changed(per_page), "zoo", "refused", "order"),
+        (changed(near(**NEAR)), changed(near(**{**NEAR, "within": "2 minutes"})), "near", "refused",
+         "other bounds"),
+        (changed(near(**NEAR)), changed(near(**NEAR, how="left")), "near", "refused", "keeps"),
+        (changed(near(**NEAR)), changed(near(**NEAR, where="ms > 0")), "near", "resumes",
+         "other condition"),
         (changed(per_page), changed(per_page), "pages", "resumes", None),
     ],
 )  # fmt: skip

@@ -15,7 +15,7 @@ from riverrun.plan.nodes import Join
 from riverrun.plan.paths import versioned
 from riverrun.program import EVENT, How, JoinKind, OnError
 from riverrun.relation import Relation, checked_policy, origin_name
-from riverrun.schema import RESERVED, Column, Schema, nested
+from riverrun.schema import RESERVED, Column, Schema, nested, quoted
 
 On = str | Sequence[str] | Mapping[str, str]
 AsOf = Literal["latest", "event time"]
@@ -54,6 +54,7 @@ def join_node(left: Relation, right: Relation, asked: Asked) -> Join:
     types = tuple(_key_type(left, right, pair, at) for pair in on)
     if kind in ("latest", "versions"):
         _require_table_key(right, on, at)
+    _check_prefix(asked)
     shared = tuple(mine for mine, theirs in on if mine == theirs)
     renamed = tuple(
         (name, f"{asked.prefix or ''}{name}") for name in right.columns if name not in shared
@@ -152,7 +153,8 @@ def _pairs(on: On, at: Location) -> tuple[tuple[str, str], ...]:
     """`"user"`, `["user", "day"]` or `{"user": "id"}` as pairs of columns, left and right."""
     if isinstance(on, str):
         return ((on, on),)
-    pairs = tuple(on.items()) if isinstance(on, Mapping) else tuple((name, name) for name in on)
+    names = on if isinstance(on, Sequence) else ()
+    pairs = tuple(on.items()) if isinstance(on, Mapping) else tuple((n, n) for n in names)
     if not pairs or any(not isinstance(name, str) for pair in pairs for name in pair):
         raise ProgramError(
             "on names the columns to join by",
@@ -189,8 +191,19 @@ def _key_type(left: Relation, right: Relation, pair: tuple[str, str], at: Locati
         "the columns of a join have different types",
         where=at,
         got=f"{pair[0]} is {found[0]}, {pair[1]} is {found[1]}",
-        hint=f'cast one: .with_columns({pair[1]}="cast({pair[1]} as {found[0].lower()})")',
+        hint=f"cast one, e.g. the left: .with_columns({pair[0]}='cast({quoted(pair[0])} as "
+        f"{found[1].lower()})')",
     )
+
+
+def _check_prefix(asked: Asked) -> None:
+    prefix = asked.prefix
+    if prefix is not None and (not re.fullmatch(r"\w*", prefix) or prefix.startswith(RESERVED)):
+        raise ProgramError(
+            "a prefix has letters, digits and _, and does not start with __",
+            where=asked.at,
+            got=repr(prefix),
+        )
 
 
 def _require_table_key(right: Relation, on: tuple[tuple[str, str], ...], at: Location) -> None:
@@ -217,7 +230,7 @@ def _schema(
     columns += [Column(new, theirs.type_of(old)) for old, new in renamed]
     names = [column.name.lower() for column in columns]
     for column in columns:
-        if names.count(column.name.lower()) > 1 or column.name.startswith(RESERVED):
+        if names.count(column.name.lower()) > 1:
             raise ProgramError(
                 f"both sides of the join have a column {column.name!r}",
                 where=at,

@@ -171,9 +171,9 @@ class Stream(Relation):
         at = caller()
         if within is not None and (before is not None or after is not None):
             raise ProgramError("within is both before and after: give one or the other", where=at)
+        around = (before, after) if within is None else (within, within)
         asked = Asked(
-            on, how, at, prefix, name, on_error, within or before, within or after, where, as_of,
-            history, corrections,
+            on, how, at, prefix, name, on_error, *around, where, as_of, history, corrections
         )  # fmt: skip
         node = join_node(self, other, asked)
         return Table(self.registry, node) if corrections else Stream(self.registry, node)

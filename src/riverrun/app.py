@@ -14,7 +14,7 @@ from riverrun.plan.compile import compile_program, spark_functions
 from riverrun.plan.derive import changes
 from riverrun.plan.nodes import Output, Source
 from riverrun.program import OnError, Program
-from riverrun.relation import checked_policy
+from riverrun.relation import checked_policy, refuse_twice
 from riverrun.schema import METADATA, Schema, nested, parse
 from riverrun.sinks import Guarantee, Topic, check_columns
 from riverrun.stream import Stream, Table
@@ -126,6 +126,7 @@ class App:
         for name in keys:
             given.columns.require(name, at)
             given.check_key(name)
+            refuse_twice(name, keys, at)
         when = ColumnTime(time) if isinstance(time, str) else time
         given.check_time(when)
         given.check_start("earliest", on_loss)

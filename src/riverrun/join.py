@@ -15,12 +15,13 @@ from riverrun.plan.nodes import Join
 from riverrun.plan.paths import versioned
 from riverrun.program import EVENT, How, JoinKind, OnError
 from riverrun.relation import Relation, checked_policy, origin_name
-from riverrun.schema import RESERVED, Column, Schema, nested
+from riverrun.schema import RESERVED, Column, Schema, nested, quoted
 
 On = str | Sequence[str] | Mapping[str, str]
 AsOf = Literal["latest", "event time"]
 
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+HISTORY = "7 days"
 HOW: dict[JoinKind, tuple[str, ...]] = {
     "streams": get_args(How),
     "tables": get_args(How),
@@ -43,7 +44,7 @@ class Asked:
     after: Duration | None = None
     condition: str | None = None
     as_of: AsOf | None = None
-    history: Duration = "7 days"
+    history: Duration | None = None
     corrections: bool = False
 
 
@@ -54,6 +55,7 @@ def join_node(left: Relation, right: Relation, asked: Asked) -> Join:
     types = tuple(_key_type(left, right, pair, at) for pair in on)
     if kind in ("latest", "versions"):
         _require_table_key(right, on, at)
+    _check_prefix(asked)
     shared = tuple(mine for mine, theirs in on if mine == theirs)
     renamed = tuple(
         (name, f"{asked.prefix or ''}{name}") for name in right.columns if name not in shared
@@ -79,7 +81,7 @@ def join_node(left: Relation, right: Relation, asked: Asked) -> Join:
         before=before,
         after=after,
         condition=_condition(schema, asked),
-        history=microseconds(asked.history, at) if kind == "versions" else 0,
+        history=microseconds(asked.history or HISTORY, at) if kind == "versions" else 0,
         corrections=asked.corrections,
         version=version,
         on_error=checked_policy(asked.on_error, left.node, at),
@@ -103,8 +105,12 @@ def _kind(left: Relation, right: Relation, asked: Asked) -> JoinKind:
             where=asked.at,
             hint="filter what the join gives with .where(…)",
         )
-    if tables != (False, True) and (asked.as_of is not None or asked.corrections):
-        raise ProgramError("as_of and corrections are for a stream and a table", where=asked.at)
+    if tables != (False, True) and (
+        asked.as_of is not None or asked.history is not None or asked.corrections
+    ):
+        raise ProgramError(
+            "as_of, history and corrections are for a stream and a table", where=asked.at
+        )
     if tables == (False, False):
         return "streams"
     if tables == (True, True):
@@ -124,6 +130,11 @@ def _kind_of_lookup(right: Relation, asked: Asked) -> JoinKind:
                 where=asked.at,
                 hint='as_of="event time": what the table holds later does not change the past',
             )
+        if asked.history is not None:
+            raise ProgramError(
+                "only a join as of event time keeps a history", where=asked.at,
+                hint='as_of="event time"',
+            )  # fmt: skip
         return "latest"
     if versioned(right.node) is None:
         raise ProgramError(
@@ -152,7 +163,8 @@ def _pairs(on: On, at: Location) -> tuple[tuple[str, str], ...]:
     """`"user"`, `["user", "day"]` or `{"user": "id"}` as pairs of columns, left and right."""
     if isinstance(on, str):
         return ((on, on),)
-    pairs = tuple(on.items()) if isinstance(on, Mapping) else tuple((name, name) for name in on)
+    names = on if isinstance(on, Sequence) else ()
+    pairs = tuple(on.items()) if isinstance(on, Mapping) else tuple((n, n) for n in names)
     if not pairs or any(not isinstance(name, str) for pair in pairs for name in pair):
         raise ProgramError(
             "on names the columns to join by",
@@ -189,8 +201,19 @@ def _key_type(left: Relation, right: Relation, pair: tuple[str, str], at: Locati
         "the columns of a join have different types",
         where=at,
         got=f"{pair[0]} is {found[0]}, {pair[1]} is {found[1]}",
-        hint=f'cast one: .with_columns({pair[1]}="cast({pair[1]} as {found[0].lower()})")',
+        hint=f"cast one, e.g. the left: .with_columns({pair[0]}='cast({quoted(pair[0])} as "
+        f"{found[1].lower()})')",
     )
+
+
+def _check_prefix(asked: Asked) -> None:
+    prefix = asked.prefix
+    if prefix is not None and (not re.fullmatch(r"\w*", prefix) or prefix.startswith(RESERVED)):
+        raise ProgramError(
+            "a prefix has letters, digits and _, and does not start with __",
+            where=asked.at,
+            got=repr(prefix),
+        )
 
 
 def _require_table_key(right: Relation, on: tuple[tuple[str, str], ...], at: Location) -> None:
@@ -217,7 +240,7 @@ def _schema(
     columns += [Column(new, theirs.type_of(old)) for old, new in renamed]
     names = [column.name.lower() for column in columns]
     for column in columns:
-        if names.count(column.name.lower()) > 1 or column.name.startswith(RESERVED):
+        if names.count(column.name.lower()) > 1:
             raise ProgramError(
                 f"both sides of the join have a column {column.name!r}",
                 where=at,

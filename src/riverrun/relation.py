@@ -170,9 +170,15 @@ def step_keys(
         raise ProgramError(f"{what} needs at least one column", where=at)
     for column in columns:
         rows.node.schema.visible.require(column, at)
+        refuse_twice(column, columns, at)
     if name is not None and not re.fullmatch(r"[\w.-]+", name):
         raise ProgramError("a step's name has letters, digits, _ . and -", where=at, got=name)
     return columns
+
+
+def refuse_twice(column: str, columns: tuple[str, ...], at: Location) -> None:
+    if columns.count(column) > 1:
+        raise ProgramError(f"the column {column!r} is given twice", where=at)
 
 
 def explode_node(rows: Relation, column: str, at: Location) -> Explode:

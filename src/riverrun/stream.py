@@ -133,7 +133,7 @@ class Stream(Relation):
         after: Duration | None = None,
         where: str | None = None,
         as_of: AsOf | None = None,
-        history: Duration = "7 days",
+        history: Duration | None = None,
         corrections: bool = False,
         prefix: str | None = None,
         name: str | None = None,
@@ -145,16 +145,17 @@ class Stream(Relation):
         `within` a time of the left one, or from `before` it until `after` it, and `where`, an SQL
         condition over both, holds. A table is joined `as_of="latest"`, as it stands when the row is
         processed, or `as_of="event time"`, with the version that was valid at the row's own time:
-        versions are kept for `history`, the column TABLE_version names them, and with `corrections`
-        a late version corrects what has left before (the result is then a table). `prefix` is put
-        before the right side's names. `how` is inner, left, right or full; of tables inner or left.
+        versions are kept for `history` (7 days), the column TABLE_version names them, and with
+        `corrections` a late version corrects what has left before (the result is then a table).
+        `prefix` is put before the right side's names. `how` is inner, left, right or full; of
+        tables inner or left.
         """
         at = caller()
         if within is not None and (before is not None or after is not None):
             raise ProgramError("within is both before and after: give one or the other", where=at)
+        around = (before, after) if within is None else (within, within)
         asked = Asked(
-            on, how, at, prefix, name, on_error, within or before, within or after, where, as_of,
-            history, corrections,
+            on, how, at, prefix, name, on_error, *around, where, as_of, history, corrections
         )  # fmt: skip
         node = join_node(self, other, asked)
         return Table(self.registry, node) if corrections else Stream(self.registry, node)

@@ -63,7 +63,7 @@ def _from_key(source: SourceSpec, column: Column) -> str:
     if len(source.table_key) == 1:
         if column.type == "VARCHAR":
             return f"nullif({text}, chr(0))"
-        text = f"""'{{"{column.name}":' || {text} || '}}'"""
+        text = f"{literal('{' + json.dumps(column.name) + ':')} || {text} || '}}'"
     shape = json.dumps({column.name: _json_type(column.type)})
     parsed = f"TRY(json_transform({text}, {literal(shape)})).{quoted(column.name)}"
     return _decoded(parsed, column.type)

@@ -103,6 +103,8 @@ class _Join:
         old = self.resolved.lookup(keys)
         if old is None:
             return
+        # rows that are forgotten may still be found, as they were before their last correction
+        old = old.filter(pl.col("__until") > self._closed_before)
         old = old.sort("__until", "__pos", "__sub")
         entered = old.select(*self.key, *self._left_columns(), *PLACE, "__until")
         new = self._with_versions(entered).sort("__until", "__pos", "__sub")

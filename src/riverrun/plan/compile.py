@@ -74,13 +74,13 @@ def compile_program(name: str, pages: int, given: tuple[Output, ...]) -> Program
     steps = [node for node in nodes_of(outputs, rows_from) if isinstance(node, StepNode)]
     sparks = [node for node in nodes if isinstance(node, SparkStep)]
     every_output = with_late_outputs(name, outputs)
+    sources = _sources(nodes)
     check(name, nodes, every_output)
     branches = [
         *(branch for step in steps for branch in _into_step(step)),
         *(branch for step in sparks for branch in _into_spark(step)),
         *(branch for output in every_output for branch in _into_output(output)),
     ]
-    sources = _sources(nodes)
     topics = tuple(source.topic for _, source in sources)
     return Program(
         name=name,
@@ -105,7 +105,7 @@ def _sources(nodes: list[Node]) -> list[tuple[int, Source]]:
                 f"the topic {node.topic!r} is read twice",
                 where=node.at,
                 got=f"first at {sources[node.topic].at}",
-                hint="declare it once and use the stream twice",
+                hint="declare it once and use it twice",
             )
     return list(enumerate(sources[topic] for topic in sorted(sources)))
 

@@ -86,7 +86,7 @@ def _source_block(source: Source, folder: Path) -> list[str]:
     return [
         _headline(f"source {source.topic}", source.at, folder),
         _field("schema", columns_text(source.schema)),
-        _field("key", source.key or "none"),
+        _field("key", source.key or ", ".join(source.table_key) or "none"),
         _field("time", str(source.time)),
         _field("lateness", f"{duration_text(pace.lateness)}, idle {duration_text(pace.idle)}"),
         *(_field(name, text or "none") for name, text in _unusual(source).items()),
@@ -216,8 +216,12 @@ def operation(node: Node) -> str:
         case Emitted():
             words = f"output {node.output}"
         case _:
-            words = "late rows" if isinstance(node, Late) else "union"
+            words = _late_rows(node) if isinstance(node, Late) else "union"
     return words
+
+
+def _late_rows(node: Late) -> str:
+    return "late rows" if node.side == "left" else "late rows of the right side"
 
 
 def _computed(name: str, expression: str) -> str:
@@ -242,7 +246,7 @@ def _source_dict(source: Source) -> dict[str, Any]:
     return {
         "topic": source.topic,
         "schema": _schema_dict(source.schema),
-        "key": source.key,
+        "key": source.key or list(source.table_key) or None,
         "time": str(source.time),
         "lateness": duration_text(source.pace.lateness),
         "idle": duration_text(source.pace.idle),
@@ -253,9 +257,11 @@ def _source_dict(source: Source) -> dict[str, Any]:
 
 
 def _step_dict(step: StepNode) -> dict[str, Any]:
+    sides = ("left", "right") if isinstance(step, Join) else ("from",)
+    feeding = zip(sides, inputs_of(step), strict=True)
     found: dict[str, Any] = {
         "name": step.name,
-        "from": [path for node in inputs_of(step) for path in _paths_dict(node)],
+        **{side: _paths_dict(node) for side, node in feeding},
         "keys": keys_text(step).split(", "),
     }
     if isinstance(step, Aggregate):

@@ -45,7 +45,8 @@ def step_facts(step: StepNode) -> list[tuple[str, str]]:
             facts = [("keeps", last + deletes + (", in every page" if step.replicate else ""))]
         case Rank():
             word = "highest" if step.descending else "lowest"
-            facts = [("keeps", f"the {step.limit} rows with the {word} {plain(step.by)}")]
+            rows = "row" if step.limit == 1 else f"{step.limit} rows"
+            facts = [("keeps", f"the {rows} with the {word} {plain(step.by)}")]
         case Settle():
             facts = [("gives", "changes as facts" if step.facts else "changes in their order")]
         case Deduplicate():

@@ -2,8 +2,7 @@
 
 A click within a minute belongs to its search. That a search has none is known only when the minute
 is over: such searches leave the join later than others, and the windows after it wait as much
-longer. A pair has the time of its click. To count by the time of the search, the rows of a search
-are brought together first, and then grouped by ten minutes.
+longer. A pair has the time of its search here, so that the windows are those of the searches.
 
     $ riverrun describe examples/06_click_through.py
     click-through (32 pages)
@@ -15,6 +14,7 @@ are brought together first, and then grouped by ten minutes.
       keys      search
       join      left, two streams
       within    0 seconds before, 1 minute after
+      time      that of the left row
     ...
 """
 
@@ -25,7 +25,7 @@ def followed(app: rr.App) -> rr.Stream:
     """A row per search and click, and one without a url per search that has no click."""
     searches = app.stream(
         "searches",
-        schema="search string, words string, at timestamp",
+        schema="search string, site string, words string, at timestamp",
         key="search",
         time="at",
         lateness="5 seconds",
@@ -34,25 +34,22 @@ def followed(app: rr.App) -> rr.Stream:
         "clicks", schema="search string, url string, at timestamp", time="at", lateness="5 seconds"
     )
     return searches.join(
-        clicks.select("search", "url"), on="search", after="1 minute", how="left", name="followed"
+        clicks.select("search", "url"),
+        on="search",
+        after="1 minute",
+        how="left",
+        time="left",
+        name="followed",
     )
 
 
-def searched(rows: rr.Stream) -> rr.Table:
-    """A row per search. All its rows are within a minute, so a gap of two is never inside."""
-    return (
-        rows.group_by("search", name="searched")
-        .window(rr.session("2 minutes"), emit="final")
-        .agg(began=rr.min("at"), clicks=rr.count("url"))
-    )
-
-
-def rates(table: rr.Table) -> rr.Table:
+def rates(rows: rr.Stream) -> rr.Table:
     """Searches of ten minutes, and the share of them that led to a click."""
     return (
-        table.with_columns(ten_minutes="time_bucket(interval '10 minutes', began)")
-        .group_by("ten_minutes", name="rates")
-        .agg(searches=rr.count(), clicked=rr.sum("clicks > 0"))
+        rows.with_columns(clicked="if(url is null, null, search)")
+        .group_by("site", name="rates")
+        .window(rr.tumbling("10 minutes"))
+        .agg(searches=rr.distinct("search"), clicked=rr.distinct("clicked"))
         .with_columns(rate="round(clicked / searches, 3)")
     )
 
@@ -60,4 +57,4 @@ def rates(table: rr.Table) -> rr.Table:
 app = rr.App("click-through")
 rows = followed(app)
 rows.to("followed-searches")
-rates(searched(rows)).to("click-through-rates", rr.screen())
+rates(rows).to("click-through-rates", rr.screen())

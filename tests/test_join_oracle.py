@@ -73,28 +73,51 @@ def numbered(batches, side):
     return [{**each, "n": number} for number, each in enumerate(rows)]
 
 
+def in_order(batches):
+    """The same rows in order of time, after one of each side that starts its clock."""
+    start = {"after": 0, "k": "start", "j": None, "v": 0}
+    cuts = [
+        {side: sorted((r for b in batches for r in b[side] if low <= r["after"] < low + 20),
+                      key=lambda row: row["after"]) for side in ("left", "right")}
+        for low in (0, 20, 40, 60)
+    ]  # fmt: skip
+    return [{"left": [start], "right": [start]}, *cuts]
+
+
 @settings(deadline=None, max_examples=60)
 @given(
     hows,
-    batches,
+    batches | batches.map(in_order),
     mishaps,
     st.tuples(st.integers(0, 20), st.integers(0, 20)),
-    st.tuples(st.sampled_from([None, "v <= w"]), st.booleans()),
+    st.tuples(
+        st.sampled_from([None, "v <= w"]),
+        st.booleans(),
+        st.sampled_from(["later", "left", "right"]),
+    ),
 )
 def test_streams_join_as_all_their_rows_do(how, batches, mishaps, bounds, conditions):
-    (before, after), (where, two_keys) = bounds, conditions
+    (before, after), (where, two_keys, time) = bounds, conditions
+    ordered = [row["k"] for row in batches[0]["left"]] == ["start"]
+    lateness = "0 seconds" if ordered else "2 minutes"
     app = rr.App("oracle", pages=3)
     left, right = (
-        app.stream(topic, schema=SCHEMA, time="at", lateness="2 minutes").with_columns(n="_offset")
+        app.stream(topic, schema=SCHEMA, time="at", lateness=lateness).with_columns(n="_offset")
         for topic in ("left", "right")
     )
     right = right.select("k", "j as i", "v as w", "n as m")
     on = {"k": "k", "j": "i"} if two_keys else "k"
     near = {"before": timedelta(seconds=before), "after": timedelta(seconds=after)}
-    left.join(right, on=on, how=how, where=where, **near).to("out")
+    joined = left.join(right, on=on, how=how, where=where, time=time, **near)
+    joined.to("out")
+    # no row leaves the join later than the steps after it wait for it
+    windows = joined.with_columns(one="1").group_by("one", name="after")
+    windows.window(rr.tumbling("1 second")).agg(n=rr.count()).to("counts")
     driver = Driver(app)
     run(driver, batches, mishaps, send_events)
     assert not driver.outputs["left_join_right.late"]
+    assert not driver.outputs["after.late"]
+    assert sum(each["n"] for each in driver.table("counts")) == len(driver.outputs["out"])
     found = told([line["value"] for line in driver.outputs["out"]], ("n", "m"))
     matches = ["l.k = r.k", f"r.after BETWEEN l.after - {before} AND l.after + {after}"]
     matches += ["l.j = r.j"] if two_keys else []

@@ -13,7 +13,7 @@ from riverrun.kernels import sql
 from riverrun.plan.derive import changes, key_of
 from riverrun.plan.nodes import Join
 from riverrun.plan.paths import versioned
-from riverrun.program import EVENT, How, JoinKind, OnError
+from riverrun.program import EVENT, How, JoinKind, OnError, PairTime
 from riverrun.relation import Relation, checked_policy, origin_name
 from riverrun.schema import RESERVED, Column, Schema, nested, quoted
 
@@ -43,6 +43,7 @@ class Asked:
     before: Duration | None = None
     after: Duration | None = None
     condition: str | None = None
+    time: PairTime = "later"
     as_of: AsOf | None = None
     history: Duration | None = None
     corrections: bool = False
@@ -81,6 +82,7 @@ def join_node(left: Relation, right: Relation, asked: Asked) -> Join:
         before=before,
         after=after,
         condition=_condition(schema, asked),
+        time=asked.time,
         history=microseconds(asked.history or HISTORY, at) if kind == "versions" else 0,
         corrections=asked.corrections,
         version=version,
@@ -98,10 +100,15 @@ def _kind(left: Relation, right: Relation, asked: Asked) -> JoinKind:
             where=asked.at,
             hint="put the stream first: stream.join(table, …)",
         )
-    timed = (asked.before, asked.after, asked.condition) != (None, None, None)
+    if asked.time not in get_args(PairTime):
+        raise ProgramError(
+            f"time is one of {', '.join(get_args(PairTime))}", where=asked.at, got=repr(asked.time)
+        )
+    said = (asked.before, asked.after, asked.condition, asked.time)
+    timed = said != (None, None, None, "later")
     if any(tables) and timed:
         raise ProgramError(
-            "within, before, after and where are for two streams",
+            "within, before, after, where and time are for two streams",
             where=asked.at,
             hint="filter what the join gives with .where(…)",
         )

@@ -28,6 +28,7 @@ JoinKind = Literal["streams", "latest", "versions", "tables"]
 EVENT = "event"
 """The column that tells one row of a stream from all others, where a table is made of them."""
 
+PairTime = Literal["later", "left", "right"]
 CLOSED = "/*closed*/"
 """Stands in a query for the last window that is closed."""
 
@@ -257,6 +258,7 @@ class Joining(Step):
     before: int = 0
     after: int = 0
     condition: str | None = None
+    time: PairTime = "later"
     history: int = 0
     corrections: bool = False
     version: str | None = None
@@ -390,9 +392,8 @@ class Program:
         kind, _, name = branch.origin.partition(":")
         before = next((step for step in self.steps if step.name == name.partition("/")[0]), None)
         after = self.step_at(branch.target)
-        if before is None or after is None or kind not in ("stream", "table", "late"):
-            return False
-        return before.level == after.level
+        between = kind in ("stream", "table", "late") and before and after
+        return bool(between) and before.level == after.level  # type: ignore[union-attr]
 
     def branches_of(self, edge: str) -> tuple[Branch, ...]:
         return tuple(branch for branch in self.branches if branch.origin == edge)

@@ -27,7 +27,7 @@ from riverrun.plan.nodes import (
 )
 from riverrun.process import process_node
 from riverrun.processor import FrameProcessor, Processor
-from riverrun.program import Emit, How, OnError
+from riverrun.program import Emit, How, OnError, PairTime
 from riverrun.relation import (
     Registry,
     Relation,
@@ -132,6 +132,7 @@ class Stream(Relation):
         before: Duration | None = None,
         after: Duration | None = None,
         where: str | None = None,
+        time: PairTime = "later",
         as_of: AsOf | None = None,
         history: Duration | None = None,
         corrections: bool = False,
@@ -143,7 +144,8 @@ class Stream(Relation):
 
         `on` is a column, a list, or `{"left": "right"}`. Two streams match where the right row is
         `within` a time of the left one, or from `before` it until `after` it, and `where`, an SQL
-        condition over both, holds. A table is joined `as_of="latest"`, as it stands when the row is
+        condition over both, holds; a pair has the `time` of its later row, or of the left or the
+        right one. A table is joined `as_of="latest"`, as it stands when the row is
         processed, or `as_of="event time"`, with the version that was valid at the row's own time:
         versions are kept for `history` (7 days), the column TABLE_version names them, and with
         `corrections` a late version corrects what has left before (the result is then a table).
@@ -155,7 +157,7 @@ class Stream(Relation):
             raise ProgramError("within is both before and after: give one or the other", where=at)
         around = (before, after) if within is None else (within, within)
         asked = Asked(
-            on, how, at, prefix, name, on_error, *around, where, as_of, history, corrections
+            on, how, at, prefix, name, on_error, *around, where, time, as_of, history, corrections
         )  # fmt: skip
         node = join_node(self, other, asked)
         return Table(self.registry, node) if corrections else Stream(self.registry, node)

@@ -103,7 +103,7 @@ class _Join:
             if step.keeps(side):  # type: ignore[arg-type]
                 place = [pl.col(f"{name}{suffix}").alias(name) for name in ["__window", *ROW]]
                 self.matched[side].append(pairs.select(*side_key(step), *place))  # type: ignore[index]
-        made = pairs.select(*own_columns(step), *_place_of_pair())
+        made = pairs.select(*own_columns(step), *_place_of_pair(step))
         self.result.streams.setdefault("", []).append(made)
 
     def _fulfilling(self, pairs: pl.DataFrame) -> pl.DataFrame:
@@ -160,10 +160,10 @@ class _Join:
         unmatched.append(None, high)
 
 
-def _place_of_pair() -> Iterator[pl.Expr]:
-    """A pair stands at the time of its later row. Where it stands among others does not depend on
-    which row came first."""
-    yield pl.max_horizontal("__at", f"__at{RIGHT}").alias("__at")
+def _place_of_pair(step: Joining) -> Iterator[pl.Expr]:
+    """Where a pair stands among others does not depend on which row came first."""
+    times = {"left": ["__at"], "right": [f"__at{RIGHT}"], "later": ["__at", f"__at{RIGHT}"]}
+    yield pl.max_horizontal(times[step.time]).alias("__at")
     yield pl.col(f"__pos{RIGHT}").alias("__pos")
     parts = ("__pos", "__sub", f"__sub{RIGHT}")
     mixed = pl.lit(0, pl.UInt64)

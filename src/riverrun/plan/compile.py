@@ -256,10 +256,10 @@ def _paces(node: Node) -> dict[str, Pace]:
         case Join(kind="latest"):
             return _paces(node.left)
         case Join(kind="streams"):
-            # a row that matches none leaves when it no longer can
+            # a row that matches none leaves when it no longer can, a pair when its later row comes
             delay = max(
-                node.after if node.how in ("left", "full") else 0,
-                node.before if node.how in ("right", "full") else 0,
+                node.after if node.how in ("left", "full") or node.time == "left" else 0,
+                node.before if node.how in ("right", "full") or node.time == "right" else 0,
             )
             found = _slowest(map(_paces, inputs_of(node)))
             return {n: replace(pace, lateness=pace.lateness + delay) for n, pace in found.items()}

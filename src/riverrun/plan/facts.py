@@ -69,6 +69,8 @@ def _join_facts(step: Join) -> list[tuple[str, str]]:
     if step.kind == "streams":
         before, after = duration_text(step.before), duration_text(step.after)
         said.append(("within", f"{before} before, {after} after"))
+        if step.time != "later":
+            said.append(("time", f"that of the {step.time} row"))
     if step.condition:
         said.append(("where", plain(step.condition)))
     if step.kind == "versions":

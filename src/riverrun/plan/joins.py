@@ -36,6 +36,7 @@ def joining(
         before=step.before,
         after=step.after,
         condition=step.condition,
+        time=step.time,
         history=step.history,
         corrections=step.corrections,
         version=step.version,

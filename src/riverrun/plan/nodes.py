@@ -9,7 +9,7 @@ from typing import Any, Literal
 from riverrun.errors import Location
 from riverrun.event_time import Pace
 from riverrun.processor import FrameProcessor, Processor
-from riverrun.program import EVENT, Aggregation, Emit, How, JoinKind, OnError, Order
+from riverrun.program import EVENT, Aggregation, Emit, How, JoinKind, OnError, Order, PairTime
 from riverrun.schema import Schema
 from riverrun.sinks import Sink
 from riverrun.times import EventTime
@@ -222,6 +222,7 @@ class Join:
     after: int = 0
     """A right row matches from `before` a left one's time until `after` it."""
     condition: str | None = None
+    time: PairTime = "later"
     history: int = 0
     """How long versions are kept after they were replaced."""
     corrections: bool = False

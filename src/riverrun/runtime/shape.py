@@ -116,7 +116,9 @@ def _free(step: Step, program: Program) -> dict[str, Any]:
     """What may change while state stays."""
     facts: dict[str, Any] = {"rows": _hash(step, program)}
     if isinstance(step, Joining):
-        facts |= {"condition": step.condition, "history": step.history}
+        facts |= {
+            "condition": step.condition, "history": step.history, "time": step.time,
+        }  # fmt: skip
     if isinstance(step, Aggregating):
         facts |= {"emit": step.emit, "updatable": step.updatable, "late_alert": step.late_alert}
     return facts

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from riverrun.delivery.encode import with_texts
 from riverrun.errors import DatabaseError, ProgramError
 from riverrun.kernels.sql import Evaluator
 from riverrun.program import OutputSpec
@@ -45,7 +44,7 @@ class Changes:
     def __init__(
         self, output: OutputSpec, rows: pa.Table, evaluator: Evaluator, cell: Cell
     ) -> None:
-        self.output, self.rows = output, with_texts(rows)
+        self.output, self.rows = output, rows
         self._evaluator, self._cell = evaluator, cell
         self._chosen = ", ".join(_written(column, cell) for column in output.schema.columns)
 

@@ -16,13 +16,12 @@ from riverrun.delivery.database import (
     PROGRESS,
     RUNS,
     VERSION,
-    Changes,
     refuse_own_columns,
     refuse_types,
     retried,
 )
 from riverrun.delivery.destination import Destination, Part, Rows
-from riverrun.delivery.postgres_load import Load, Piece, cell, load, progress
+from riverrun.delivery.postgres_load import Load, Loader, Piece, progress
 from riverrun.delivery.postgres_tables import table_name
 from riverrun.delivery.progress import Progress, done, refuse_if_fenced, taken_over
 from riverrun.errors import DatabaseError
@@ -42,7 +41,7 @@ CLIENT = {
 """A server that is gone without a word is noticed within half a minute."""
 
 LOST = (psycopg.OperationalError, psycopg.InterfaceError)
-PIECE = 1 << 20
+AT_ONCE = 1 << 20
 SESSION = (
     "SELECT set_config('TimeZone', 'UTC', true), set_config('application_name', %s, true),"
     " set_config('idle_in_transaction_session_timeout', '60s', true),"
@@ -86,11 +85,10 @@ class Postgres(Destination):
 
     def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> None:
         with self._explained(), ThreadPoolExecutor(1) as background:
-            changes = [Changes(output, rows, evaluator, cell) for output, rows in found]
-            loads = [load(each, part.tick, background) for each in changes]
-            retried(lambda: self._attempt(part, loads), lost=LOST, where=self.where)
+            loader = Loader(part, found, evaluator, background)
+            retried(lambda: self._attempt(part, loader), lost=LOST, where=self.where)
 
-    def _attempt(self, part: Part, loads: list[Load]) -> None:
+    def _attempt(self, part: Part, loader: Loader) -> None:
         session = _session(part.application, part.task)
         if self.connection is None:
             self.connection = self._connect()
@@ -98,6 +96,8 @@ class Postgres(Destination):
             with self.connection.transaction():
                 self.connection.execute(SESSION, (session,))
                 refuse_if_fenced(part, _latest_run(self.connection, part.application))
+                exact = (postgres_tables.exact(self.connection, each) for each in loader.outputs)
+                loads = loader.loads(tuple(exact))
                 if _claim(self.connection, part):
                     for each in loads:
                         self._write(self.connection, each, part.tick)
@@ -116,17 +116,17 @@ class Postgres(Destination):
     def _write(self, connection: psycopg.Connection, load: Load, tick: int) -> None:
         """Changes first: they are looked for among the fewer rows that were there before."""
         output = load.output
-        if changed := load.changed.result().text:
+        if (changed := load.changed.result()).rows:
             _merge(connection, output, changed)
-        if fresh := load.fresh.result().text:
+        if (fresh := load.fresh.result()).rows:
             if not output.table:
                 _copy(connection, table_name(output), _names(output.schema.names), fresh)
             elif not self._add(connection, output, fresh):
                 _merge(connection, output, fresh)
-        if (gone := load.gone.result()).text:
+        if (gone := load.gone.result()).rows:
             _delete(connection, output, gone, tick)
 
-    def _add(self, connection: psycopg.Connection, output: OutputSpec, fresh: bytes) -> bool:
+    def _add(self, connection: psycopg.Connection, output: OutputSpec, fresh: Piece) -> bool:
         """Puts rows there that should be new, which takes half the time; False if one is not."""
         if output.name in self.known:
             return False
@@ -221,19 +221,19 @@ def _noted(connection: psycopg.Connection, part: Part) -> Progress | None:
     return Progress(*row) if row else None
 
 
-def _merge(connection: psycopg.Connection, output: OutputSpec, text: bytes) -> None:
+def _merge(connection: psycopg.Connection, output: OutputSpec, piece: Piece) -> None:
     """Changes rows that are there, then adds the others: quicker than ON CONFLICT for all."""
     target, names = table_name(output), (*output.schema.names, VERSION)
     columns, key = _names(names), [quoted(name) for name in output.key]
     same = " AND ".join(f"own.{name} = new.{name}" for name in key)
     changed = [quoted(name) for name in names if name not in output.key]
     with _staged(connection, output, columns) as staged:
-        count = _copy(connection, staged, columns, text)
+        _copy(connection, staged, columns, piece)
         found = connection.execute(
             f"UPDATE {target} AS own SET {', '.join(f'{name} = new.{name}' for name in changed)}"
             f" FROM {staged} AS new WHERE {same} AND (own.{VERSION} > new.{VERSION}) IS NOT TRUE"
         ).rowcount
-        if found < count:
+        if found < piece.rows:
             connection.execute(
                 f"INSERT INTO {target} AS own ({columns}) SELECT {columns} FROM {staged} AS new"
                 f" WHERE NOT EXISTS (SELECT FROM {target} AS own WHERE {same})"
@@ -252,7 +252,7 @@ def _delete(connection: psycopg.Connection, output: OutputSpec, gone: Piece, tic
         both = " AND ".join(f"own.{name} IS NOT DISTINCT FROM gone.{name}" for name in key)
         same.append(f"({null}) AND {both}")
     with _staged(connection, output, ", ".join(key)) as staged:
-        _copy(connection, staged, ", ".join(key), gone.text)
+        _copy(connection, staged, ", ".join(key), gone)
         for condition in same:
             connection.execute(
                 f"DELETE FROM {table_name(output)} AS own USING {staged} AS gone"
@@ -271,12 +271,11 @@ def _staged(connection: psycopg.Connection, output: OutputSpec, columns: str) ->
     connection.execute("DROP TABLE pg_temp.riverrun_staged")
 
 
-def _copy(connection: psycopg.Connection, table: str, columns: str, text: bytes) -> int:
-    cursor = connection.cursor()
-    with cursor.copy(f"COPY {table} ({columns}) FROM STDIN (FORMAT csv)") as copy:
-        for start in range(0, len(text), PIECE):
-            copy.write(text[start : start + PIECE])
-    return cursor.rowcount
+def _copy(connection: psycopg.Connection, table: str, columns: str, piece: Piece) -> None:
+    statement = f"COPY {table} ({columns}) FROM STDIN (FORMAT {piece.format})"
+    with connection.cursor().copy(statement) as copy:
+        for start in range(0, len(piece.data), AT_ONCE):
+            copy.write(piece.data[start : start + AT_ONCE])
 
 
 def _names(names: Sequence[str]) -> str:

@@ -1,26 +1,38 @@
-"""What is sent to PostgreSQL, as CSV: made in the background, while the server works."""
+"""What is sent to PostgreSQL: made in the background, while the server works.
+
+Most columns can go as they are, in binary; an output with another one goes as CSV.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from io import BytesIO
+from typing import Literal
 
 import pyarrow as pa
 from pyarrow import csv
 
 from riverrun.delivery.database import VERSION, Changes
-from riverrun.delivery.destination import Part
+from riverrun.delivery.destination import Part, Rows
+from riverrun.delivery.encode import with_texts
+from riverrun.delivery.postgres_binary import binary, possible
+from riverrun.delivery.postgres_tables import types_of
 from riverrun.delivery.progress import Progress, checksum
+from riverrun.kernels.sql import Evaluator
 from riverrun.program import OutputSpec
 from riverrun.schema import nested
+
+Format = Literal["binary", "csv"]
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows, or keys of rows, as text."""
+    """Rows, or keys of rows, as they are sent."""
 
-    text: bytes = b""
+    format: Format
+    data: bytes = b""
     rows: int = 0
     nulls: bool = False
 
@@ -39,21 +51,52 @@ class Load:
         return self.fresh.result(), self.changed.result(), self.gone.result()
 
 
-def load(changes: Changes, tick: int, background: Executor) -> Load:
-    """In the order in which they are sent."""
-    return Load(
-        changes.output,
-        changed=background.submit(lambda: _put(changes.changed(), tick)),
-        fresh=background.submit(lambda: _put(changes.fresh(), tick, changes.output.table)),
-        gone=background.submit(lambda: _piece(changes.gone())),
-    )
+class Loader:
+    """Makes what is sent of a part."""
+
+    def __init__(
+        self, part: Part, found: Sequence[Rows], evaluator: Evaluator, background: Executor
+    ) -> None:
+        self.outputs = [output for output, _ in found]
+        self._part, self._found = part, found
+        self._evaluator, self._background = evaluator, background
+        self._made: dict[tuple[bool, ...], list[Load]] = {}
+
+    def loads(self, exact: tuple[bool, ...]) -> list[Load]:
+        """The same at each attempt, unless somebody has changed a table meanwhile.
+
+        `exact` tells of each output whether its table has the very types that are written.
+        """
+        if exact not in self._made:
+            each = zip(self._found, exact, strict=True)
+            self._made[exact] = [self._load(*rows, exact=own) for rows, own in each]
+        return self._made[exact]
+
+    def _load(self, output: OutputSpec, rows: pa.Table, *, exact: bool) -> Load:
+        form: Format = "binary" if exact and possible(output) else "csv"
+        rows = rows if form == "binary" else with_texts(rows)
+        changes = Changes(output, rows, self._evaluator, cell)
+
+        def made(kind: Callable[[], pa.Table | None]) -> Future[Piece]:
+            return self._background.submit(lambda: _piece(output, kind(), form))
+
+        # in the order in which they are sent
+        changed = made(lambda: self._versioned(output, changes.changed()))
+        fresh = made(lambda: self._versioned(output, changes.fresh()))
+        return Load(output, changed, fresh, gone=made(changes.gone))
+
+    def _versioned(self, output: OutputSpec, rows: pa.Table | None) -> pa.Table | None:
+        if rows is None or not output.table:
+            return rows
+        version = pa.repeat(pa.scalar(self._part.tick, pa.int64()), rows.num_rows)
+        return rows.append_column(VERSION, version)
 
 
 def progress(part: Part, loads: list[Load]) -> Progress:
     """Of all pieces: they are waited for."""
     pieces = [piece for each in loads for piece in each.pieces]
     rows = sum(piece.rows for piece in pieces)
-    return Progress(part.batch, rows, checksum(piece.text for piece in pieces), part.run)
+    return Progress(part.batch, rows, checksum(piece.data for piece in pieces), part.run)
 
 
 def cell(type: str, expression: str) -> str:
@@ -67,18 +110,12 @@ def cell(type: str, expression: str) -> str:
     return f"{expression}::VARCHAR" if type.startswith(("ENUM", '"NULL"')) else expression
 
 
-def _put(rows: pa.Table | None, tick: int, table: bool = True) -> Piece:
-    if rows and table:
-        version = pa.repeat(pa.scalar(tick, pa.int64()), rows.num_rows)
-        rows = rows.append_column(VERSION, version)
-    return _piece(rows)
-
-
-def _piece(rows: pa.Table | None) -> Piece:
+def _piece(output: OutputSpec, rows: pa.Table | None, form: Format) -> Piece:
     if not rows:
-        return Piece()
+        return Piece(form)
+    data = _csv(rows) if form == "csv" else binary(rows, types_of(output))
     nulls = any(column.null_count for column in rows.columns)
-    return Piece(_csv(rows), rows.num_rows, nulls)
+    return Piece(form, data, rows.num_rows, nulls)
 
 
 def _csv(rows: pa.Table) -> bytes:

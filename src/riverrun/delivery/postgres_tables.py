@@ -78,9 +78,29 @@ def creation(output: OutputSpec, version: int = NULLS_NOT_DISTINCT) -> Iterator[
     yield f"CREATE TABLE {table_name(output)} ({', '.join(columns)}){room}"
 
 
+def types_of(output: OutputSpec) -> dict[str, str]:
+    """The types of an output's columns."""
+    found = {column.name: column_type(column.type) or "" for column in output.schema.columns}
+    return {**found, VERSION: "bigint"} if output.table else found
+
+
+def exact(connection: psycopg.Connection, output: OutputSpec) -> bool:
+    """Whether the table's columns have these very types, and keep them until the transaction ends.
+
+    Others may hold all values too, but not in the same bytes.
+    """
+    connection.execute(f"LOCK TABLE {table_name(output)} IN ROW EXCLUSIVE MODE")
+    found = connection.execute(
+        "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
+        " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
+        (table_name(output),),
+    ).fetchall()
+    return set(types_of(output).items()) <= set(found)
+
+
 def _wanted(output: OutputSpec) -> list[tuple[str, str]]:
-    found = [(column.name, column_type(column.type) or "") for column in output.schema.columns]
-    return [*found, (VERSION, "bigint NOT NULL")] if output.table else found
+    types = types_of(output).items()
+    return [(name, f"{type} NOT NULL" if name == VERSION else type) for name, type in types]
 
 
 def _key(output: OutputSpec) -> str:

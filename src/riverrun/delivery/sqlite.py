@@ -24,6 +24,7 @@ from riverrun.delivery.database import (
     refuse_types,
 )
 from riverrun.delivery.destination import Destination, Part, Rows
+from riverrun.delivery.encode import with_texts
 from riverrun.delivery.progress import Progress, checksum, done, refuse_if_fenced, taken_over
 from riverrun.errors import DatabaseError
 from riverrun.kernels.sql import Evaluator
@@ -75,7 +76,7 @@ class SqliteFile(Destination):
             raise taken_over(application, run, latest)
 
     def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> None:
-        loads = [_load(Changes(output, rows, evaluator, cell)) for output, rows in found]
+        loads = [_load(Changes(o, with_texts(rows), evaluator, cell)) for o, rows in found]
         rows = [row for load in loads for row in load.rows]
         total = checksum(repr(row).encode() for row in rows)
         now = Progress(part.batch, len(rows), total, part.run)

@@ -29,7 +29,9 @@ def load_app(path: Path) -> App:
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     try:
-        spec.loader.exec_module(module)
+        # not from a cache: Python's does not see a change within a second that keeps the size
+        code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+        exec(code, vars(module))
     except RiverrunError:
         raise
     except Exception as error:

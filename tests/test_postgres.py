@@ -12,6 +12,7 @@ import riverrun.delivery.postgres as delivery
 from databases import EVALUATOR, PART, changed, in_postgres
 from riverrun.config import load
 from riverrun.delivery import database as shared
+from riverrun.delivery import postgres_load as loading
 from riverrun.embedded import ports
 from riverrun.embedded import postgres as embedded
 from riverrun.errors import AlreadyRunning, DatabaseError
@@ -74,6 +75,17 @@ def test_a_connection_lost_in_mid_batch_is_made_again_and_nothing_is_doubled(
     database.deliver(clicks, [(1, "/b", 2), (1, "/c", 3)], batch=1)
     assert sorted(database.query("SELECT n FROM clicks")) == [(1,), (2,), (3,)]
     assert database.destination.connection.info.backend_pid != before
+
+
+def test_a_connection_lost_between_two_lots_of_a_part_loses_none(database, clicks, monkeypatch):
+    monkeypatch.setattr(loading, "LOT", 2)
+    cut = once(lambda: end_others(database.place))
+    monkeypatch.setattr(loading, "binary", cut(loading.binary))
+    rows = [(1, f"/{number}", number) for number in range(7)]
+    database.deliver(clicks, rows)
+    assert sorted(database.query("SELECT n FROM clicks")) == [(number,) for number in range(7)]
+    database.deliver(clicks, rows)  # the same checksum, though lots were sent twice
+    assert database.query("SELECT count(*) FROM clicks") == [(7,)]
 
 
 @pytest.mark.parametrize("same_run", [True, False])

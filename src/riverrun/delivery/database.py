@@ -42,54 +42,60 @@ class Changes:
     """
 
     def __init__(
-        self, output: OutputSpec, rows: pa.Table, evaluator: Evaluator, cell: Cell
+        self, output: OutputSpec, rows: pa.Table, evaluator: Evaluator, cell: Cell | None
     ) -> None:
+        """Without `cell`, values stay as they are."""
         self.output, self.rows = output, rows
         self._evaluator, self._cell = evaluator, cell
-        self._chosen = ", ".join(_written(column, cell) for column in output.schema.columns)
 
     def fresh(self) -> pa.Table:
         """Rows that should not be there yet: nothing was told of them before."""
-        if not self.output.table:
-            return self._made(f"SELECT {self._chosen} FROM rows")
-        return self._put("__revision <= 0")
+        return self._by_key(self._written(self._rows(earlier=False)))
 
     def changed(self) -> pa.Table | None:
         """Rows that take the place of others. A stream has none."""
-        return self._put("__revision > 0") if self.output.table else None
+        if not self.output.table:
+            return None
+        return self._by_key(self._written(self._rows(earlier=True)))
 
     def gone(self) -> pa.Table | None:
         """The keys of rows to delete, if there are any."""
-        output = self.output
-        if not output.table or pc.min(self.rows["__op"]).as_py() > 0:
+        if not self.output.table or pc.min(self.rows["__op"]).as_py() > 0:
             return None
-        columns = [column for column in output.schema.columns if column.name in output.key]
-        keys = ", ".join(_written(column, self._cell) for column in columns)
-        key = ", ".join(map(quoted, output.key))
-        query = f"SELECT {keys} FROM (SELECT {key} FROM rows GROUP BY ALL HAVING max(__op) < 0)"
+        key = ", ".join(map(quoted, self.output.key))
+        query = f"SELECT {key} FROM rows GROUP BY ALL HAVING max(__op) < 0"
         found = self._evaluator.run(query, rows=self.rows)
-        return self._by_key(found) if found.num_rows else None
+        return self._by_key(self._written(found)) if found.num_rows else None
 
-    def _put(self, condition: str) -> pa.Table:
-        query = f"SELECT {self._chosen} FROM rows WHERE __op > 0 AND {condition}"
-        return self._by_key(self._made(query))
+    def _rows(self, *, earlier: bool) -> pa.Table:
+        """Rows to put there, of which something was told earlier, or not."""
+        if not self.output.table:
+            return self.rows
+        told = pc.greater(self.rows["__revision"], 0).fill_null(False)
+        wanted = pc.and_(pc.greater(self.rows["__op"], 0), told if earlier else pc.invert(told))
+        return self.rows.filter(wanted)
 
-    def _made(self, query: str) -> pa.Table:
-        return _valid_json(self.output, self._evaluator.run(query, rows=self.rows))
+    def _written(self, rows: pa.Table) -> pa.Table:
+        """The columns that there are, as they are written."""
+        columns = [
+            column for column in self.output.schema.columns if column.name in rows.schema.names
+        ]
+        if self._cell is None:
+            return rows.select([column.name for column in columns])
+        chosen = [f"{self._cell(c.type, quoted(c.name))} AS {quoted(c.name)}" for c in columns]
+        made = self._evaluator.run(f"SELECT {', '.join(chosen)} FROM rows", rows=rows)
+        return _valid_json(columns, made)
 
     def _by_key(self, rows: pa.Table) -> pa.Table:
         """Neighbours in an index are written together."""
+        if not self.output.table:
+            return rows
         return rows.sort_by([(name, "ascending") for name in self.output.key])
 
 
-def _written(column: Column, cell: Cell) -> str:
-    name = quoted(column.name)
-    return f"{cell(column.type, name)} AS {name}"
-
-
-def _valid_json(output: OutputSpec, rows: pa.Table) -> pa.Table:
+def _valid_json(columns: Sequence[Column], rows: pa.Table) -> pa.Table:
     """JSON knows neither NaN nor infinity: inside lists, structs and maps they are null."""
-    for place, column in enumerate(output.schema.columns):
+    for place, column in enumerate(columns):
         if not nested(column.type) or not re.search("DOUBLE|FLOAT", column.type):
             continue
         texts = rows[column.name]

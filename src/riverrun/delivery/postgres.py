@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from hashlib import sha256
@@ -41,7 +41,6 @@ CLIENT = {
 """A server that is gone without a word is noticed within half a minute."""
 
 LOST = (psycopg.OperationalError, psycopg.InterfaceError)
-AT_ONCE = 1 << 20
 SESSION = (
     "SELECT set_config('TimeZone', 'UTC', true), set_config('application_name', %s, true),"
     " set_config('idle_in_transaction_session_timeout', '60s', true),"
@@ -116,15 +115,15 @@ class Postgres(Destination):
     def _write(self, connection: psycopg.Connection, load: Load, tick: int) -> None:
         """Changes first: they are looked for among the fewer rows that were there before."""
         output = load.output
-        if (changed := load.changed.result()).rows:
-            _merge(connection, output, changed)
-        if (fresh := load.fresh.result()).rows:
+        if load.changed.rows:
+            _merge(connection, output, load.changed, meanwhile=load.go_on)
+        if load.fresh.rows:
             if not output.table:
-                _copy(connection, table_name(output), _names(output.schema.names), fresh)
-            elif not self._add(connection, output, fresh):
-                _merge(connection, output, fresh)
-        if (gone := load.gone.result()).rows:
-            _delete(connection, output, gone, tick)
+                _copy(connection, table_name(output), _names(output.schema.names), load.fresh)
+            elif not self._add(connection, output, load.fresh):
+                _merge(connection, output, load.fresh, meanwhile=load.go_on)
+        if load.gone.rows:
+            _delete(connection, output, load.gone, tick)
 
     def _add(self, connection: psycopg.Connection, output: OutputSpec, fresh: Piece) -> bool:
         """Puts rows there that should be new, which takes half the time; False if one is not."""
@@ -221,7 +220,13 @@ def _noted(connection: psycopg.Connection, part: Part) -> Progress | None:
     return Progress(*row) if row else None
 
 
-def _merge(connection: psycopg.Connection, output: OutputSpec, piece: Piece) -> None:
+def _merge(
+    connection: psycopg.Connection,
+    output: OutputSpec,
+    piece: Piece,
+    *,
+    meanwhile: Callable[[], object],
+) -> None:
     """Changes rows that are there, then adds the others: quicker than ON CONFLICT for all."""
     target, names = table_name(output), (*output.schema.names, VERSION)
     columns, key = _names(names), [quoted(name) for name in output.key]
@@ -229,6 +234,7 @@ def _merge(connection: psycopg.Connection, output: OutputSpec, piece: Piece) -> 
     changed = [quoted(name) for name in names if name not in output.key]
     with _staged(connection, output, columns) as staged:
         _copy(connection, staged, columns, piece)
+        meanwhile()
         found = connection.execute(
             f"UPDATE {target} AS own SET {', '.join(f'{name} = new.{name}' for name in changed)}"
             f" FROM {staged} AS new WHERE {same} AND (own.{VERSION} > new.{VERSION}) IS NOT TRUE"
@@ -274,8 +280,8 @@ def _staged(connection: psycopg.Connection, output: OutputSpec, columns: str) ->
 def _copy(connection: psycopg.Connection, table: str, columns: str, piece: Piece) -> None:
     statement = f"COPY {table} ({columns}) FROM STDIN (FORMAT {piece.format})"
     with connection.cursor().copy(statement) as copy:
-        for start in range(0, len(piece.data), AT_ONCE):
-            copy.write(piece.data[start : start + AT_ONCE])
+        for lot in piece.lots():
+            copy.write(lot)
 
 
 def _names(names: Sequence[str]) -> str:

@@ -33,22 +33,19 @@ FIRST = {"date": 10_957, "timestamp with time zone": 946_684_800_000_000}
 """The first day of 2000, as Arrow counts."""
 BEGIN, END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 NULL = b"\xff\xff\xff\xff"
-LOT = 16_384
 
 
 def possible(output: OutputSpec) -> bool:
     """Whether all columns of the output can be written so."""
-    types = [column.type for column in output.schema.columns]
-    return FINER not in types and all(column_type(type) in (TEXT, *NUMBERS) for type in types)
+    return all(_possible(column.type) for column in output.schema.columns)
 
 
-def binary(rows: pa.Table, types: Mapping[str, str]) -> bytes:
-    """The rows, for a table whose columns have these very types."""
-    lots = (_lot(lot, types) for lot in rows.combine_chunks().to_batches(max_chunksize=LOT))
-    return b"".join([BEGIN, *lots, END])
+def _possible(type: str) -> bool:
+    return type == "VARCHAR" or (column_type(type) in NUMBERS and type != FINER)
 
 
-def _lot(rows: pa.RecordBatch, types: Mapping[str, str]) -> bytes:
+def binary(rows: pa.RecordBatch, types: Mapping[str, str]) -> bytes:
+    """Rows that stand between BEGIN and END, for a table whose columns have these very types."""
     count = pa.scalar(struct.pack(">h", rows.num_columns))
     cells = [_cells(rows[name], types[name]) for name in rows.schema.names]
     lines = pc.binary_join_element_wise(count, *cells, b"")

@@ -1,15 +1,15 @@
-"""What is sent to PostgreSQL: made in the background, while the server works.
+"""What is sent to PostgreSQL, and made while the server works.
 
 Most columns can go as they are, in binary; an output with another one goes as CSV.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
 from io import BytesIO
 from typing import Literal
+from zlib import crc32
 
 import pyarrow as pa
 from pyarrow import csv
@@ -17,7 +17,7 @@ from pyarrow import csv
 from riverrun.delivery.database import VERSION, Changes
 from riverrun.delivery.destination import Part, Rows
 from riverrun.delivery.encode import with_texts
-from riverrun.delivery.postgres_binary import binary, possible
+from riverrun.delivery.postgres_binary import BEGIN, END, binary, possible
 from riverrun.delivery.postgres_tables import types_of
 from riverrun.delivery.progress import Progress, checksum
 from riverrun.kernels.sql import Evaluator
@@ -25,30 +25,66 @@ from riverrun.program import OutputSpec
 from riverrun.schema import nested
 
 Format = Literal["binary", "csv"]
+LOT = 16_384
+"""Rows that are encoded together: the server works at one lot while the next is made."""
 
 
-@dataclass(frozen=True)
 class Piece:
-    """Rows, or keys of rows, as they are sent."""
+    """Rows, or keys of rows, in lots. Each is made when it is first asked for."""
 
-    format: Format
-    data: bytes = b""
-    rows: int = 0
-    nulls: bool = False
+    def __init__(self, output: OutputSpec, rows: pa.Table | None, form: Format) -> None:
+        self.format, self.rows = form, rows.num_rows if rows else 0
+        self.nulls = any(column.null_count for column in rows.columns) if rows else False
+        self._lots: list[bytes] = []
+        self._checksum = 0
+        self._left = _encoded(output, rows, form) if rows else iter(())
+
+    def lots(self) -> Iterator[bytes]:
+        """All of them, at every attempt."""
+        yield from self._lots
+        for lot in self._left:
+            self._lots.append(lot)
+            self._checksum = crc32(lot, self._checksum)
+            yield lot
+
+    def checksum(self) -> int:
+        for _ in self.lots():
+            pass
+        return self._checksum
 
 
-@dataclass(frozen=True)
 class Load:
-    """An output's changes, made once, however often they are sent."""
+    """An output's changes. Rows that take the place of others are there at once."""
 
-    output: OutputSpec
-    changed: Future[Piece]
-    fresh: Future[Piece]
-    gone: Future[Piece]
+    def __init__(self, changes: Changes, form: Format, tick: int, background: Executor) -> None:
+        self.output = changes.output
+        self._changes, self._format = changes, form
+        self._tick, self._background = tick, background
+        self._rest: tuple[Future[Piece], Future[Piece]] | None = None
+        self.changed = self._put(changes.changed())
+
+    def go_on(self) -> tuple[Future[Piece], Future[Piece]]:
+        """Makes new rows, and the keys of those to delete: it is time while the server works."""
+        if self._rest is None:
+            submit, changes = self._background.submit, self._changes
+            fresh = submit(lambda: self._put(changes.fresh()))
+            gone = submit(lambda: Piece(self.output, changes.gone(), self._format))
+            self._rest = fresh, gone
+        return self._rest
 
     @property
-    def pieces(self) -> tuple[Piece, ...]:
-        return self.fresh.result(), self.changed.result(), self.gone.result()
+    def fresh(self) -> Piece:
+        return self.go_on()[0].result()
+
+    @property
+    def gone(self) -> Piece:
+        return self.go_on()[1].result()
+
+    def _put(self, rows: pa.Table | None) -> Piece:
+        if rows and self.output.table:
+            version = pa.repeat(pa.scalar(self._tick, pa.int64()), rows.num_rows)
+            rows = rows.append_column(VERSION, version)
+        return Piece(self.output, rows, self._format)
 
 
 class Loader:
@@ -74,29 +110,17 @@ class Loader:
 
     def _load(self, output: OutputSpec, rows: pa.Table, *, exact: bool) -> Load:
         form: Format = "binary" if exact and possible(output) else "csv"
-        rows = rows if form == "binary" else with_texts(rows)
-        changes = Changes(output, rows, self._evaluator, cell)
-
-        def made(kind: Callable[[], pa.Table | None]) -> Future[Piece]:
-            return self._background.submit(lambda: _piece(output, kind(), form))
-
-        # in the order in which they are sent
-        changed = made(lambda: self._versioned(output, changes.changed()))
-        fresh = made(lambda: self._versioned(output, changes.fresh()))
-        return Load(output, changed, fresh, gone=made(changes.gone))
-
-    def _versioned(self, output: OutputSpec, rows: pa.Table | None) -> pa.Table | None:
-        if rows is None or not output.table:
-            return rows
-        version = pa.repeat(pa.scalar(self._part.tick, pa.int64()), rows.num_rows)
-        return rows.append_column(VERSION, version)
+        if form == "binary":
+            changes = Changes(output, rows, self._evaluator, None)
+        else:
+            changes = Changes(output, with_texts(rows), self._evaluator, cell)
+        return Load(changes, form, self._part.tick, self._background)
 
 
 def progress(part: Part, loads: list[Load]) -> Progress:
-    """Of all pieces: they are waited for."""
-    pieces = [piece for each in loads for piece in each.pieces]
-    rows = sum(piece.rows for piece in pieces)
-    return Progress(part.batch, rows, checksum(piece.data for piece in pieces), part.run)
+    pieces = [piece for each in loads for piece in (each.fresh, each.changed, each.gone)]
+    total = checksum(str(piece.checksum()).encode() for piece in pieces)
+    return Progress(part.batch, sum(piece.rows for piece in pieces), total, part.run)
 
 
 def cell(type: str, expression: str) -> str:
@@ -110,16 +134,19 @@ def cell(type: str, expression: str) -> str:
     return f"{expression}::VARCHAR" if type.startswith(("ENUM", '"NULL"')) else expression
 
 
-def _piece(output: OutputSpec, rows: pa.Table | None, form: Format) -> Piece:
-    if not rows:
-        return Piece(form)
-    data = _csv(rows) if form == "csv" else binary(rows, types_of(output))
-    nulls = any(column.null_count for column in rows.columns)
-    return Piece(form, data, rows.num_rows, nulls)
+def _encoded(output: OutputSpec, rows: pa.Table, form: Format) -> Iterator[bytes]:
+    lots = rows.combine_chunks().to_batches(max_chunksize=LOT)
+    if form == "csv":
+        yield from map(_csv, lots)
+    else:
+        types = types_of(output)
+        yield BEGIN
+        yield from (binary(lot, types) for lot in lots)
+        yield END
 
 
-def _csv(rows: pa.Table) -> bytes:
+def _csv(rows: pa.RecordBatch) -> bytes:
     """Texts stand in quotes, so that an empty one is not null."""
     out = BytesIO()
-    csv.write_csv(rows, out, csv.WriteOptions(include_header=False, batch_size=16_384))
+    csv.write_csv(rows, out, csv.WriteOptions(include_header=False))
     return out.getvalue()

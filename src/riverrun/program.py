@@ -28,6 +28,7 @@ JoinKind = Literal["streams", "latest", "versions", "tables"]
 EVENT = "event"
 """The column that tells one row of a stream from all others, where a table is made of them."""
 
+Side = Literal["left", "right"]
 PairTime = Literal["later", "left", "right"]
 CLOSED = "/*closed*/"
 """Stands in a query for the last window that is closed."""
@@ -277,7 +278,7 @@ class Joining(Step):
     def late_right(self) -> str:
         return f"{self.late}/right"
 
-    def keeps(self, side: Literal["left", "right"]) -> bool:
+    def keeps(self, side: Side) -> bool:
         """Whether rows of the side that match none are part of the result."""
         return self.how in (side, "full")
 

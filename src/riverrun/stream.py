@@ -22,12 +22,11 @@ from riverrun.plan.nodes import (
     Late,
     Process,
     Rank,
-    Side,
     SparkStep,
 )
 from riverrun.process import process_node
 from riverrun.processor import FrameProcessor, Processor
-from riverrun.program import Emit, How, OnError, PairTime
+from riverrun.program import Emit, How, OnError, PairTime, Side
 from riverrun.relation import (
     Registry,
     Relation,

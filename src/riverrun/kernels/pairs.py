@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import polars as pl
 
 from riverrun.kernels.typed import columns_of
-from riverrun.program import Joining
+from riverrun.program import Joining, Side
 
-Side = Literal["left", "right"]
 RIGHT = "__right"
 """The suffix of hidden columns that both sides have, for those of the right one."""
 

@@ -47,7 +47,7 @@ class _Ranking:
         left = self._without(best, new)
         rows = self._ranked(_from(left, WAS_BEST), _from(new.filter(~pl.col("__dead")), NEW))
         rows = self._marked(rows, parted)
-        short = self._short(groups, rows, parted)
+        short = self._short(rows, parted)
         if short.height:
             rest = self._without(_found(self.rest, short, new), new)
             rows = self._ranked(rows.select(*new.columns, "__from"), _from(rest, RESTED))
@@ -78,9 +78,7 @@ class _Ranking:
         last = PLACE.filter(pl.col("__from") == WAS_BEST).max().over(self.group).fill_null(0)
         return rows.with_columns(__sure=pl.col("__parted").is_null() | (last >= PLACE))
 
-    def _short(
-        self, groups: pl.DataFrame, rows: pl.DataFrame, parted: pl.DataFrame
-    ) -> pl.DataFrame:
+    def _short(self, rows: pl.DataFrame, parted: pl.DataFrame) -> pl.DataFrame:
         """Groups with a rest that have not enough rows without it."""
         if not parted.height:
             return parted

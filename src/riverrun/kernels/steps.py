@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
 
 import polars as pl
 
@@ -13,7 +12,7 @@ from riverrun.event_time import BEGINNING, END
 from riverrun.kernels.aggregates import results
 from riverrun.kernels.letters import Verdict
 from riverrun.kernels.state import SegmentList
-from riverrun.program import Aggregating, Joining, Step
+from riverrun.program import Aggregating, Joining, Side, Step
 
 PLACE = ("__at", "__pos", "__sub")
 """Canonical order: event time, the record's position, the row's place within the record."""
@@ -72,7 +71,7 @@ class StepState:
 
 
 def split_late(
-    step: Step, rows: pl.DataFrame, before: int, side: Literal["left", "right"] = "left"
+    step: Step, rows: pl.DataFrame, before: int, side: Side = "left"
 ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
     """Rows in time, and the late ones as they entered the step."""
     late = rows["__window"].to_numpy() <= step.last_closed(before)
@@ -82,9 +81,7 @@ def split_late(
     return rows.filter(~mask), as_entered(step, rows.filter(mask), side)
 
 
-def as_entered(
-    step: Step, rows: pl.DataFrame, side: Literal["left", "right"] = "left"
-) -> pl.DataFrame:
+def as_entered(step: Step, rows: pl.DataFrame, side: Side = "left") -> pl.DataFrame:
     if isinstance(step, Joining):
         names = step.entered_left if side == "left" else step.entered_right
         return rows.select(*(pl.col(column).alias(name) for name, column in names), *PLACE)

@@ -13,11 +13,11 @@ import polars as pl
 from riverrun.event_time import BEGINNING
 from riverrun.kernels.isolation import isolated
 from riverrun.kernels.letters import Failure, judge
-from riverrun.kernels.pairs import RIGHT, Side, joined, own_columns, side_key, with_nulls
+from riverrun.kernels.pairs import RIGHT, joined, own_columns, side_key, with_nulls
 from riverrun.kernels.sql import shared_evaluator
 from riverrun.kernels.state import SegmentList
 from riverrun.kernels.steps import PLACE, Batch, Result, StepState, split_late
-from riverrun.program import Joining
+from riverrun.program import Joining, Side
 
 ROW = ["__pos", "__sub"]
 MIXERS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import polars as pl
 
 from riverrun.event_time import BEGINNING
-from riverrun.kernels.pairs import Side, joined, own_columns, side_key, with_nulls
+from riverrun.kernels.pairs import joined, own_columns, side_key, with_nulls
 from riverrun.kernels.state import SegmentList
 from riverrun.kernels.steps import Batch, Result, StepState
 from riverrun.kernels.tables import latest
-from riverrun.program import Joining
+from riverrun.program import Joining, Side
 
 
 def advance(step: Joining, state: StepState, batch: Batch) -> Result:

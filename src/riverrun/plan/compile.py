@@ -39,7 +39,7 @@ from riverrun.plan.nodes import (
     StepNode,
     ToTable,
 )
-from riverrun.plan.paths import CHANGE_COLUMNS, paths, versions
+from riverrun.plan.paths import CHANGE_COLUMNS, paths, relation_of, versions
 from riverrun.program import (
     Aggregating,
     Branch,
@@ -335,15 +335,11 @@ def _queries_into(step: StepNode) -> Iterator[tuple[str, str, str | None, str]]:
                 yield origin, entering, None, target if side == "left" else f"{target}/right"
         case ToTable():
             for origin, query in versions(step):
-                yield origin, into_table(_from(query)), None, target
+                yield origin, into_table(relation_of(query)), None, target
         case _:
             for origin, query in paths(step.input):
-                careful, combined = into_step(step, _from(query))
+                careful, combined = into_step(step, relation_of(query))
                 yield origin, careful, combined, target
-
-
-def _from(query: str | None) -> str:
-    return f"({query})" if query else "rows"
 
 
 def _late_rows_in(node: Node) -> bool:

@@ -17,7 +17,6 @@ from riverrun.plan.nodes import (
     Rank,
     Select,
     Settle,
-    Side,
     Source,
     StepNode,
     ToTable,
@@ -25,7 +24,7 @@ from riverrun.plan.nodes import (
     Where,
     WithColumns,
 )
-from riverrun.program import EVENT
+from riverrun.program import EVENT, Side
 
 
 def inputs_of(node: Node) -> tuple[Node, ...]:

@@ -8,9 +8,17 @@ from riverrun.event_time import Pace
 from riverrun.kernels.steps import PLACE
 from riverrun.plan.derive import changes, inputs_of, key_of
 from riverrun.plan.inputs import NO_WINDOW, WINDOW_OF_ROW
-from riverrun.plan.nodes import Join, Node, Side, ToTable
-from riverrun.plan.paths import CHANGE_COLUMNS, VERSION_COLUMNS, Path, paths, versioned, versions
-from riverrun.program import Joining
+from riverrun.plan.nodes import Join, Node, ToTable
+from riverrun.plan.paths import (
+    CHANGE_COLUMNS,
+    VERSION_COLUMNS,
+    Path,
+    paths,
+    relation_of,
+    versioned,
+    versions,
+)
+from riverrun.program import Joining, Side
 from riverrun.schema import quoted
 
 Common = tuple[str, tuple[str, ...], dict[str, Pace], int]
@@ -109,12 +117,13 @@ def _side(step: Join, side: Side, query: str | None, hidden: tuple[str, ...]) ->
         f"CAST({quoted(pair[place])} AS {type}) AS {key}"
         for key, pair, type in zip(step.keys, step.on, step.types, strict=True)
     ]
-    names = {n: n for n in node.schema.visible.names if n not in step.shared}
-    names = names if side == "left" else dict(step.right_names)
+    names = dict(step.right_names)
+    if side == "left":
+        names = {n: n for n in node.schema.visible.names if n not in step.shared}
     columns = [f"{quoted(name)} AS {quoted(made)}" for name, made in names.items()]
     window = WINDOW_OF_ROW if not changes(node) else NO_WINDOW
     chosen = ", ".join([*keys, *columns, *map(quoted, hidden), window])
-    source = f"({query})" if query else "rows"
+    source = relation_of(query)
     kept = step.how in (side, "full") or (side == "right" and step.kind == "versions")
     present = " AND ".join(f"{quoted(pair[place])} IS NOT NULL" for pair in step.on)
     return f"SELECT {chosen} FROM {source}{'' if kept else f' WHERE {present}'}"

@@ -9,13 +9,11 @@ from typing import Any, Literal
 from riverrun.errors import Location
 from riverrun.event_time import Pace
 from riverrun.processor import FrameProcessor, Processor
-from riverrun.program import EVENT, Aggregation, Emit, How, JoinKind, OnError, Order, PairTime
+from riverrun.program import EVENT, Aggregation, Emit, How, JoinKind, OnError, Order, PairTime, Side
 from riverrun.schema import Schema
 from riverrun.sinks import Sink
 from riverrun.times import EventTime
 from riverrun.windowing import Window
-
-Side = Literal["left", "right"]
 
 
 @dataclass(frozen=True)

@@ -49,16 +49,17 @@ def paths(node: Node) -> Iterator[Path]:
         case Union():
             for index, each in enumerate(node.inputs):
                 for origin, query in paths(each):
-                    yield origin, _member(node, index, _from(query))
+                    yield origin, _member(node, index, relation_of(query))
         case KeyBy():
             yield from paths(node.input)
         case _:
             for origin, query in paths(node.input):
                 hidden = CHANGE_COLUMNS if changes(node) else PLACE
-                yield origin, _stateless(node, _from(query), hidden)
+                yield origin, _stateless(node, relation_of(query), hidden)
 
 
-def _from(query: str | None) -> str:
+def relation_of(query: str | None) -> str:
+    """What stands after FROM for the rows of a path."""
     return f"({query})" if query else "rows"
 
 
@@ -77,15 +78,15 @@ def versions(node: Node) -> Iterator[Path]:
         condition = f"coalesce(({node.delete}), false)" if node.delete else "false"
         gone = "" if _tombstones(node) else f", {condition} AS {GONE}"
         for origin, query in paths(node.input):
-            yield origin, f"SELECT {columns}{gone} FROM {_from(query)}{_with_key(node)}"
+            yield origin, f"SELECT {columns}{gone} FROM {relation_of(query)}{_with_key(node)}"
         return
     assert isinstance(node, Where | Select | WithColumns)
     for origin, query in versions(node.input):
         if isinstance(node, Where):
             gone = f"{GONE} OR NOT coalesce(({node.condition}), false)"
-            yield origin, f"SELECT * REPLACE ({gone} AS {GONE}) FROM {_from(query)}"
+            yield origin, f"SELECT * REPLACE ({gone} AS {GONE}) FROM {relation_of(query)}"
         else:
-            yield origin, _stateless(node, _from(query), VERSION_COLUMNS)
+            yield origin, _stateless(node, relation_of(query), VERSION_COLUMNS)
 
 
 def _with_key(node: ToTable) -> str:

@@ -16,7 +16,7 @@ from riverrun.delivery.destination import Destination, Part
 from riverrun.delivery.postgres import Postgres
 from riverrun.delivery.sqlite import SqliteFile
 from riverrun.kernels.sql import Evaluator
-from riverrun.program import OutputSpec
+from riverrun.kernels.program import OutputSpec
 from riverrun.schema import parse
 from riverrun.sinks import Sink, postgres, sqlite
 

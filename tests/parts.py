@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from riverrun.delivery.destination import Part, Rows
 from riverrun.kernels.sql import Evaluator
-from riverrun.program import OutputSpec
+from riverrun.kernels.program import OutputSpec
 from riverrun.schema import parse
 from riverrun.sinks import Topic
 

@@ -15,7 +15,7 @@ import pytest
 from databases import EVALUATOR, PART, in_postgres, in_sqlite
 from riverrun.connectors import postgres_types, sqlite_types
 from riverrun.errors import DatabaseError, ProgramError
-from riverrun.program import OutputSpec
+from riverrun.kernels.program import OutputSpec
 from riverrun.schema import Schema, schema_of
 
 NUL = "\x00"

@@ -20,7 +20,7 @@ from folders import CHECKPOINT, EVALUATOR, SCHEMA, Writer, batch_rows, changes, 
 from killing import killed_at
 from riverrun.delivery.delta import DeltaFolder
 from riverrun.errors import AlreadyRunning, CheckpointError, ConfigError
-from riverrun.program import OutputSpec
+from riverrun.kernels.program import OutputSpec
 from riverrun.schema import parse
 
 

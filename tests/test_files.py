@@ -21,7 +21,7 @@ from folders import CHECKPOINT, EVALUATOR, SCHEMA, Writer, batch_rows, changes, 
 from killing import killed_at
 from riverrun.delivery.files import ParquetFolder
 from riverrun.errors import AlreadyRunning, CheckpointError, ConfigError, JobError, ProgramError
-from riverrun.program import OutputSpec
+from riverrun.kernels.program import OutputSpec
 from riverrun.schema import parse
 
 

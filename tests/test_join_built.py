@@ -171,7 +171,9 @@ def test_a_mistake_says_what_to_do(hint):
 
 
 def test_no_time_at_all_apart_is_a_time():
-    assert near(within=timedelta(0)).node.before == near(within="0 seconds").node.after == 0
+    assert (
+        near(within=timedelta(0)).node.does.before == near(within="0 seconds").node.does.after == 0
+    )
 
 
 def test_joins_of_the_same_two_need_names():

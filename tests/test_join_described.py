@@ -41,29 +41,31 @@ step led  # app.py:10
   within    1 minute before, 10 minutes after
   where     order_total > 10
 
-step users  # app.py:6
-  from      users
-  keys      id
-  keeps     the last record, in every page
-
 step known  # app.py:12
   left      orders
   right     users
+            table by id  # app.py:6
   keys      user = id
   join      inner, with the table as it stands
-
-step rates  # app.py:7
-  from      rates
-  keys      country, kind
-  keeps     the last record
 
 step taxed  # app.py:13
   left      known
             with_columns kind = 'vat'  # app.py:13
   right     rates
+            table by country, kind  # app.py:7
   keys      country, kind
   join      inner, with the version that was valid then
   history   1 day, corrected by late versions
+
+step users  # app.py:6
+  from      users
+  keys      id
+  keeps     the last record, in every page
+
+step rates  # app.py:7
+  from      rates
+  keys      country, kind
+  keeps     the last record
 
 step both  # app.py:17
   left      users
@@ -96,15 +98,15 @@ step orders_latest_by_user_bottom_1_by_total  # app.py:20
 
 CHART = """\
 n3[["led<br/>by user<br/>join left, two streams<br/>within 1 minute before, 10 minutes after<br/>where order_total &gt; 10"]]
-n5[["users<br/>by id<br/>keeps the last record, in every page"]]
 n6[["known<br/>by user = id<br/>join inner, with the table as it stands"]]
-n9[["rates<br/>by country, kind<br/>keeps the last record"]]
 n10[["taxed<br/>by country, kind<br/>join inner, with the version that was valid then<br/>history 1 day, corrected by late versions"]]
-n12[["both<br/>by country<br/>join full, two tables"]]
-n13[["best<br/>by country<br/>keeps the 3 rows with the highest rate"]]
-n14[["users_changes<br/>by id<br/>gives changes as facts"]]
-n15[["orders_latest_by_user<br/>by user<br/>keeps the row latest in time, deleted where total = 0"]]
-n16[["orders_latest_by_user_bottom_1_by_total<br/>by total<br/>keeps the row with the lowest at"]]
+n11[["users<br/>by id<br/>keeps the last record, in every page"]]
+n12[["rates<br/>by country, kind<br/>keeps the last record"]]
+n14[["both<br/>by country<br/>join full, two tables"]]
+n15[["best<br/>by country<br/>keeps the 3 rows with the highest rate"]]
+n16[["users_changes<br/>by id<br/>gives changes as facts"]]
+n17[["orders_latest_by_user<br/>by user<br/>keeps the row latest in time, deleted where total = 0"]]
+n18[["orders_latest_by_user_bottom_1_by_total<br/>by total<br/>keeps the row with the lowest at"]]
 """  # noqa: E501 - as it is printed
 
 OUTPUTS = """

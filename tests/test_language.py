@@ -148,7 +148,7 @@ MISTAKES = {
     "a table keeps its key columns as they are, 'window": lambda: per_page().select("page", "n"),
     "a table keeps its key": lambda: per_page().with_columns(page="upper(page)"),
     "there is no column 'm'": lambda: per_page().where("m > 1"),
-    "only a windowed aggregate": lambda: views().group_by("page").agg(n=rr.count()).late,
+    "this table has no late rows": lambda: views().group_by("page").agg(n=rr.count()).late,
     "to() needs a topic": lambda: views().to(),
 }
 

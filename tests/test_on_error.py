@@ -9,7 +9,7 @@ import pytest
 
 import riverrun as rr
 from riverrun.errors import JobError, ProgramError
-from riverrun.runtime.shape import shape_of
+from riverrun.runtime.shape import shape
 from riverrun.runtime.upgrades import refused, verdicts
 from riverrun.testing import Driver
 
@@ -169,7 +169,7 @@ def test_after_a_stop_the_batch_runs_again_under_another_policy():
 
 @places
 def test_another_policy_fits_the_checkpoint(program):
-    before, now = shape_of(program("stop")[0]), shape_of(program(None)[0])
+    before, now = shape(program("stop")[0].program()), shape(program(None)[0].program())
     assert refused(verdicts(before, now)) == []
 
 

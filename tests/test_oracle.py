@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import riverrun as rr
-from riverrun.kernels import hopping
+from riverrun.operators.windows import panes
 from riverrun.testing import Driver
-from riverrun.windowing import Window
+from riverrun.operators.aggregate import Window
 
 NOON, EPOCH = datetime(2026, 1, 1, 12), datetime(1970, 1, 1)
 SCHEMA = "id bigint, page string, user bigint, x double, at timestamp, tick boolean, source string"
@@ -376,7 +376,7 @@ def test_every_change_takes_back_the_row_before_it(window, shape, batches):
 @given(shapes, batches)
 def test_panes_looked_up_or_scanned_give_the_same_lines(window, monkeypatch, shape, batches):
     shape = replace(shape, window=window)
-    monkeypatch.setattr(hopping, "SCAN_BEYOND", 0.0)
+    monkeypatch.setattr(panes, "SCAN_BEYOND", 0.0)
     scanned = run(shape, batches)[1]
-    monkeypatch.setattr(hopping, "SCAN_BEYOND", math.inf)
+    monkeypatch.setattr(panes, "SCAN_BEYOND", math.inf)
     assert run(shape, batches)[1] == scanned

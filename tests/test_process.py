@@ -8,7 +8,7 @@ from pathlib import Path
 import processors
 import riverrun as rr
 from processors import MINUTE, SCHEMA, Log, Silence, driver_of, kept_keys, waits
-from riverrun.kernels.keyed import KeyedRows
+from riverrun.operators.process.keyed import KeyedRows
 from riverrun.testing import Driver
 
 

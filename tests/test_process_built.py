@@ -9,7 +9,8 @@ import pytest
 
 import riverrun as rr
 from processors import SCHEMA, Silence, driver_of
-from riverrun.plan import describe
+from riverrun.compiler import describe
+from riverrun.compiler.passes import passed
 from riverrun.runtime.shape import shape
 from riverrun.spark.portable import portable
 
@@ -55,7 +56,7 @@ def test_a_description_names_the_class_its_state_and_outputs(tmp_path):
     app = rr.App("p")
     clicks = app.stream("clicks", schema=SCHEMA, time="at")
     clicks.process(Silence, by="user").stream.to("silent")
-    text = describe.as_text(describe.topology("p", 1, tuple(app.outputs)), tmp_path)
+    text = describe.as_text(passed(app.plan()), tmp_path)
     assert "step clicks_silence_by_user" in text
     assert "  runs      Silence\n  state     clicks BIGINT, last TIMESTAMP\n" in text
     assert "  silent    user VARCHAR, since TIMESTAMP, clicks BIGINT\n" in text

@@ -10,8 +10,9 @@ import pytest
 
 import riverrun as rr
 from riverrun.connectors import admin
-from riverrun.plan.describe import as_text, topology
-from riverrun.plan.mermaid import as_mermaid
+from riverrun.compiler.describe import as_text
+from riverrun.compiler.mermaid import as_mermaid
+from riverrun.compiler.passes import passed
 from riverrun.testing import Driver
 from running import Run, produce
 from test_run import ledger, views
@@ -74,7 +75,7 @@ def test_the_driver_shows_the_lines_that_a_database_would_get():
 
 def test_describe_names_the_tables(tmp_path):
     app = stored()
-    described = topology(app.name, app.pages, tuple(app.outputs))
+    described = passed(app.plan())
     text = as_text(described, tmp_path)
     assert "PostgreSQL table sales.slow" in text
     assert f"SQLite table pages of {tmp_path / 'shop.db'}" in text

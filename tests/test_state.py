@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from riverrun.kernels.state import FAN, Segment, SegmentCache, SegmentList, save
 from riverrun.testing.driver import MemoryStore
 
-SCHEMA = {"__window": pl.Int64, "__hash": pl.UInt64, "key": pl.String, "value": pl.Int64}
+SCHEMA = {"__slot": pl.Int64, "__hash": pl.UInt64, "key": pl.String, "value": pl.Int64}
 KEYS = [None, "a", "b", "c", "d", "e"]
 COLLIDING = {None: 0, "a": 0, "b": 7, "c": 2**64 - 1, "d": 2**64 - 1, "e": 2**63}
 """Hashes: some keys share one, others differ in their lowest bits only."""
@@ -24,13 +24,13 @@ def frame(rows):
         [(window, COLLIDING.get(key, hash(key) % 2**64), key, value)
          for (window, key), value in rows.items()],
         schema=SCHEMA, orient="row",
-    ).sort("__window", "__hash")  # fmt: skip
+    ).sort("__slot", "__hash")  # fmt: skip
 
 
 def as_dict(rows):
     if rows is None:
         return {}
-    found = {(r["__window"], r["key"]): r["value"] for r in rows.iter_rows(named=True)}
+    found = {(r["__slot"], r["key"]): r["value"] for r in rows.iter_rows(named=True)}
     assert len(found) == rows.height, "a row came twice"
     return found
 

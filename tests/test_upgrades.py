@@ -13,7 +13,7 @@ from riverrun import config
 from riverrun.embedded import java
 from riverrun.errors import CheckpointError
 from riverrun.runtime import checkpoint, upgrades
-from riverrun.runtime.shape import shape_of
+from riverrun.runtime.shape import shape
 from riverrun.spark import session as spark_session
 from riverrun.spark.lower import start_query
 from riverrun.spark.source import Job
@@ -111,7 +111,7 @@ LATER = {"window": {"window": rr.tumbling("1 minute"), "updatable": "1 hour", "e
     ],
 )  # fmt: skip
 def test_each_change_has_its_verdict(before, now, part, outcome, why):
-    found = upgrades.verdicts(shape_of(before), shape_of(now))
+    found = upgrades.verdicts(shape(before.program()), shape(now.program()))
     verdict = next(v for v in found if v.name == part and (outcome != "resumes" or v.outcome))
     assert verdict.outcome == outcome, found
     assert (verdict.why is None) if why is None else (why in verdict.why)
@@ -139,7 +139,7 @@ def test_check_tells_people_and_programs_before_anything_starts(tmp_path, riverr
     assert riverrun("check", str(file)).out.endswith("shop resumes\n")
     folder = config.load().checkpoint_root / "shop"
     folder.mkdir(parents=True)
-    checkpoint.note(folder, shape_of(visits("page")))
+    checkpoint.note(folder, shape(visits("page").program()))
     assert riverrun("check", str(file)).code == 0
 
     file.write_text(PROGRAM.format(by="user"))
@@ -156,7 +156,7 @@ def test_check_tells_people_and_programs_before_anything_starts(tmp_path, riverr
         ("output", "visits", "resumes"),
     }
     with pytest.raises(CheckpointError, match="the step 'visits' changed"):
-        upgrades.require_fit(folder, shape_of(visits("user")))
+        upgrades.require_fit(folder, shape(visits("user").program()))
 
 
 class Versions:

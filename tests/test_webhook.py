@@ -23,7 +23,7 @@ from riverrun.connectors import admin
 from riverrun.delivery.destination import Part
 from riverrun.delivery.webhook import Receipt, WebhookSender
 from riverrun.errors import ProgramError
-from riverrun.program import OutputSpec
+from riverrun.kernels.program import OutputSpec
 from running import records
 
 __all__ = ["hooks"]

@@ -28,11 +28,16 @@ if TYPE_CHECKING:
     )
     from riverrun.app import App
     from riverrun.errors import ProgramError, RiverrunError
+    from riverrun.grouped import Grouped
+    from riverrun.operators.windows.all_time import all_time
+    from riverrun.operators.windows.hopping import hopping
+    from riverrun.operators.windows.session import session
+    from riverrun.operators.windows.sliding import sliding
+    from riverrun.operators.windows.tumbling import tumbling
     from riverrun.processor import FrameProcessor, Processor
     from riverrun.sinks import delta, parquet, postgres, screen, sqlite, topic, webhook
-    from riverrun.stream import Grouped, Stream, Table
+    from riverrun.stream import Stream, Table
     from riverrun.times import append_time, device_time, processing_time
-    from riverrun.window import all_time, hopping, session, sliding, tumbling
 
 __all__ = [
     "App",
@@ -107,8 +112,13 @@ _HOMES = {
     "riverrun.errors": ("ProgramError", "RiverrunError"),
     "riverrun.processor": ("FrameProcessor", "Processor"),
     "riverrun.sinks": ("delta", "parquet", "postgres", "screen", "sqlite", "topic", "webhook"),
-    "riverrun.stream": ("Grouped", "Stream", "Table"),
-    "riverrun.window": ("all_time", "hopping", "session", "sliding", "tumbling"),
+    "riverrun.grouped": ("Grouped",),
+    "riverrun.stream": ("Stream", "Table"),
+    "riverrun.operators.windows.all_time": ("all_time",),
+    "riverrun.operators.windows.hopping": ("hopping",),
+    "riverrun.operators.windows.session": ("session",),
+    "riverrun.operators.windows.sliding": ("sliding",),
+    "riverrun.operators.windows.tumbling": ("tumbling",),
     "riverrun.times": ("append_time", "device_time", "processing_time"),
 }
 

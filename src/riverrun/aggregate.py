@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from riverrun.errors import Location, ProgramError, caller
-from riverrun.event_time import Duration, duration_text, microseconds
+from riverrun.event_time import Duration, microseconds
 from riverrun.kernels import sql
 from riverrun.kernels.aggregates import EXACT_INSTEAD, SIGNED
+from riverrun.kernels.parts import Aggregation, compared_names
 from riverrun.kernels.sketches import COUNTABLE, FREQUENT, refuse_without_datasketches
-from riverrun.program import Aggregation, compared_names
 from riverrun.schema import RESERVED, Column, Schema
-from riverrun.windowing import Window
 
 NUMBER = r"\w*INT|DOUBLE|FLOAT|DECIMAL|BOOLEAN"
 NUMERIC = ("sum", "avg", "variance", "stddev", "rate", "percentile", "approx_percentile")
@@ -311,31 +310,6 @@ def _checked_values(
                 hint=f"{agg.expression} is {argument}",
             )
     return made
-
-
-def for_comparisons(window: Window, made: tuple[Aggregation, ...], at: Location) -> Window:
-    """Windows that are compared with earlier ones are kept and emitted like hopping ones."""
-    compared = [each for each in made if each.compared_to]
-    if not compared:
-        return window
-    if window.kind not in ("tumbling", "hopping"):
-        raise ProgramError(
-            "only tumbling and hopping windows can be compared with earlier ones",
-            where=at,
-            got=f"{compared[0].name}: {window.kind}",
-        )
-    for each in compared:
-        if each.compared_to % window.hop:
-            raise ProgramError(
-                f"{each.name!r} is compared with a moment at which no window begins",
-                where=at,
-                got=f"{duration_text(each.compared_to)}, windows every {duration_text(window.hop)}",
-            )
-        if not is_number(each.type):
-            raise ProgramError(
-                f"{each.name!r} cannot be compared: it is no number", where=at, got=each.type
-            )
-    return replace(window, kind="hopping")
 
 
 def result_columns(each: Aggregation) -> tuple[Column, ...]:

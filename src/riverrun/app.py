@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
+from riverrun.compiler.compile import compile_program, spark_functions
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.event_time import By, Duration, Pace, microseconds, milliseconds_of
-from riverrun.kernels import sql
-from riverrun.plan.compile import compile_program, spark_functions
-from riverrun.plan.derive import changes
-from riverrun.plan.nodes import Output, Source
-from riverrun.program import OnError, Program
-from riverrun.relation import checked_policy, refuse_twice
+from riverrun.kernels.letters import OnError
+from riverrun.kernels.program import Program
+from riverrun.operators.to_table import topic_table
+from riverrun.plan.building import checked_condition, checked_policy, refuse_twice
+from riverrun.plan.nodes import Output, Plan, Source
+from riverrun.plan.rows import changes
 from riverrun.schema import METADATA, Schema, nested, parse
 from riverrun.sinks import Guarantee, Topic, check_columns
 from riverrun.stream import Stream, Table
-from riverrun.table import topic_table
 from riverrun.times import ColumnTime, EventTime, ProcessingTime
 
 PAGES = 32
@@ -155,8 +155,11 @@ class App:
                 where=self.at,
                 hint="end a stream or table with .to(…)",
             )
-        program = compile_program(self.name, self.pages, tuple(self.outputs))
-        return replace(program, delivery=self.delivery)
+        return compile_program(self.plan(), self.delivery)
+
+    def plan(self) -> Plan:
+        """What was declared, before any pass."""
+        return Plan(self.name, self.pages, tuple(self.outputs))
 
     def spark_functions(self) -> dict[str, Callable[[Any], Any]]:
         """The functions of .spark(…) steps, by the step's name."""
@@ -250,16 +253,7 @@ class _Given:
     def checked_condition(self, condition: str | None, time: EventTime) -> str | None:
         if condition is None:
             return None
-        schema = self.rows(time)
-        text = schema.expression(condition)
-        found = sql.type_of(text, schema, self.at)
-        if found != "BOOLEAN":
-            raise ProgramError(
-                "a condition must be true or false",
-                where=self.at,
-                got=f"{condition} is {found}",
-            )
-        return text
+        return checked_condition(condition, self.rows(time), self.at)
 
 
 def _check_topic(name: str, where: object) -> None:

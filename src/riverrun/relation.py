@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Protocol, get_args
+from typing import Protocol
 
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.event_time import Pace
 from riverrun.kernels import sql
-from riverrun.plan.derive import changes, inputs_of, key_of
+from riverrun.kernels.letters import OnError
+from riverrun.plan.building import checked_condition, checked_policy
 from riverrun.plan.nodes import (
-    Emitted,
     Explode,
     KeyBy,
     Late,
@@ -19,17 +19,14 @@ from riverrun.plan.nodes import (
     Output,
     Select,
     Source,
-    StepNode,
     Union,
     Where,
     WithColumns,
 )
-from riverrun.program import OnError
+from riverrun.plan.rows import changes, key_of
 from riverrun.schema import RESERVED, Column, Schema, quoted
 from riverrun.sinks import Screen, Sink, Topic
 from riverrun.times import ColumnTime
-
-POLICIES = get_args(OnError)
 
 
 class Registry(Protocol):
@@ -82,13 +79,7 @@ class Relation:
 
     def _where(self, condition: str) -> Where:
         at, schema = caller(), self.node.schema
-        condition = schema.expression(condition)
-        found = sql.type_of(condition, schema, at)
-        if found != "BOOLEAN":
-            raise ProgramError(
-                "a condition must be true or false", where=at, got=f"{condition}: {found}"
-            )
-        return Where(self.node, condition, schema, at)
+        return Where(self.node, checked_condition(condition, schema, at), schema, at)
 
     def _select(self, positional: tuple[str, ...], named: dict[str, str]) -> Select:
         at, schema = caller(), self.node.schema
@@ -144,43 +135,6 @@ def _screen_name(node: Node) -> str:
     return f"screen:{origin}"
 
 
-def checked_policy(on_error: OnError | None, node: Node | None, at: Location) -> OnError:
-    """What happens to rows of `node` that fail on their way into the next step or output."""
-    if on_error is not None and on_error not in POLICIES:
-        raise ProgramError(
-            'on_error is one of "set aside", "stop", "drop"', where=at, got=repr(on_error)
-        )
-    if node is None or not changes(node):
-        return on_error or "set aside"
-    if on_error not in (None, "stop"):
-        raise ProgramError(
-            "a change of a table cannot be left out: the table would be wrong",
-            where=at,
-            got=f"on_error={on_error!r}",
-            hint="make the expression total, e.g. with try_cast; else the job stops",
-        )
-    return "stop"
-
-
-def step_keys(
-    what: str, rows: Relation, columns: tuple[str, ...], name: str | None, at: Location
-) -> tuple[str, ...]:
-    """The key columns of a step, checked."""
-    if not columns:
-        raise ProgramError(f"{what} needs at least one column", where=at)
-    for column in columns:
-        rows.node.schema.visible.require(column, at)
-        refuse_twice(column, columns, at)
-    if name is not None and not re.fullmatch(r"[\w.-]+", name):
-        raise ProgramError("a step's name has letters, digits, _ . and -", where=at, got=name)
-    return columns
-
-
-def refuse_twice(column: str, columns: tuple[str, ...], at: Location) -> None:
-    if columns.count(column) > 1:
-        raise ProgramError(f"the column {column!r} is given twice", where=at)
-
-
 def explode_node(rows: Relation, column: str, at: Location) -> Explode:
     schema = rows.node.schema.visible
     schema.require(column, at)
@@ -217,16 +171,3 @@ def read_again(rows: Relation, topic: str, pace: Pace, at: Location) -> Source:
         topic, schema, read, key[0] if len(key) == 1 else None, ColumnTime("_timestamp"), pace,
         "earliest", "stop", at, table_key=key if changes(node) else (), own=True,
     )  # fmt: skip
-
-
-def origin_name(node: Node) -> str:
-    """Steps are named by what feeds them: topics, or the step before."""
-    return "_".join(_origins(node))
-
-
-def _origins(node: Node) -> list[str]:
-    if isinstance(node, Source):
-        return [node.topic]
-    if isinstance(node, StepNode | Emitted):
-        return [node.name]
-    return sorted({name for each in inputs_of(node) for name in _origins(each)})

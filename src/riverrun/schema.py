@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
@@ -159,3 +160,16 @@ def nested(type: str) -> bool:
 
 def first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0]
+
+
+def column_list(names: Iterable[str]) -> str:
+    return ", ".join(map(quoted, names))
+
+
+def plain(expression: str) -> str:
+    """A lone column without its quotes."""
+    return re.sub(r'^"(\w+)"$', r"\1", expression)
+
+
+def columns_text(schema: Schema) -> str:
+    return ", ".join(f"{column.name} {column.type}" for column in schema.visible.columns)

@@ -4,41 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, Literal, overload
 
-from riverrun.aggregate import Agg
-from riverrun.duplicates import deduplicate_node, mark_seen_node
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.event_time import UNITS, Duration, Pace, microseconds
-from riverrun.grouping import Grouping, aggregate_node, check_window
-from riverrun.join import Asked, AsOf, On, join_node
-from riverrun.plan.derive import has_late_rows, inputs_of, key_of, late_sides
-from riverrun.plan.nodes import (
-    Aggregate,
-    Deduplicate,
-    Emitted,
-    Join,
-    KeyBy,
-    Late,
-    Process,
-    Rank,
-    SparkStep,
-)
-from riverrun.process import process_node
+from riverrun.grouped import Grouped, grouped
+from riverrun.kernels.letters import OnError
+from riverrun.operators.deduplicate import deduplicate
+from riverrun.operators.gather import changes_as_facts
+from riverrun.operators.joins.building import join
+from riverrun.operators.joins.join import Asked, AsOf, How, On, PairTime
+from riverrun.operators.mark_seen import mark_seen
+from riverrun.operators.process.building import process
+from riverrun.operators.process.spec import ProcessSpec
+from riverrun.operators.to_table import to_table, topic_table
+from riverrun.plan.nodes import Emitted, KeyBy, Late, Node, SparkStep, Step
+from riverrun.plan.rows import key_of
 from riverrun.processor import FrameProcessor, Processor
-from riverrun.program import Emit, How, OnError, PairTime, Side
-from riverrun.relation import (
-    Registry,
-    Relation,
-    checked_policy,
-    explode_node,
-    read_again,
-    step_keys,
-    union_node,
-)
-from riverrun.schema import parse
-from riverrun.table import changes_node, rank_node, table_node, topic_table
-from riverrun.windowing import Window
+from riverrun.relation import Registry, Relation, explode_node, read_again, union_node
+from riverrun.schema import Schema, parse
 
 
 @dataclass(frozen=True)
@@ -76,9 +61,9 @@ class Stream(Relation):
 
     def group_by(
         self, *columns: str, name: str | None = None, on_error: OnError | None = None
-    ) -> Grouped:
+    ) -> Grouped[Table]:
         """Group rows by columns, for `.window(…).agg(…)` or `.agg(…)`. `name` names the step."""
-        return _grouped(self, columns, name, on_error)
+        return grouped(self.node, columns, name, on_error, partial(Table, self.registry))
 
     def deduplicate(
         self,
@@ -88,7 +73,9 @@ class Stream(Relation):
         on_error: OnError | None = None,
     ) -> Stream:
         """Of rows with the same values in the columns, less than `within` apart, the first."""
-        node = deduplicate_node(self, columns, within, (name, on_error), caller())
+        node = deduplicate(
+            self.node, columns, within=within, name=name, on_error=on_error, at=caller()
+        )
         return replace(self, node=node)
 
     def mark_seen(
@@ -105,8 +92,10 @@ class Stream(Relation):
         A Bloom filter of fixed size remembers up to `capacity` values: one that is new is taken
         for seen with a probability of at most `error`, never the other way round.
         """
-        given = (capacity, error, into)
-        node = mark_seen_node(self, columns, given, (name, on_error), caller())
+        node = mark_seen(
+            self.node, columns, capacity=capacity, error=error, into=into, name=name,
+            on_error=on_error, at=caller(),
+        )  # fmt: skip
         return replace(self, node=node)
 
     def process(
@@ -118,9 +107,53 @@ class Stream(Relation):
         on_error: OnError | None = None,
     ) -> Processed:
         """Hand rows to a class of your own, with state and timers per key."""
-        node = process_node(self, processor, by, name=name, on_error=on_error, at=caller())
+        node = process(self.node, processor, by, name=name, on_error=on_error, at=caller())
         return Processed(self.registry, node)
 
+    @overload
+    def join(
+        self,
+        other: Stream,
+        *,
+        on: On,
+        how: How = ...,
+        within: Duration | None = ...,
+        before: Duration | None = ...,
+        after: Duration | None = ...,
+        where: str | None = ...,
+        time: PairTime = ...,
+        prefix: str | None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> Stream: ...
+    @overload
+    def join(
+        self,
+        other: Table,
+        *,
+        on: On,
+        how: Literal["inner", "left"] = ...,
+        as_of: AsOf | None = ...,
+        history: Duration | None = ...,
+        corrections: Literal[False] = ...,
+        prefix: str | None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> Stream: ...
+    @overload
+    def join(
+        self,
+        other: Table,
+        *,
+        on: On,
+        how: Literal["inner", "left"] = ...,
+        as_of: Literal["event time"],
+        history: Duration | None = ...,
+        corrections: Literal[True],
+        prefix: str | None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> Table: ...
     def join(
         self,
         other: Stream | Table,
@@ -138,7 +171,7 @@ class Stream(Relation):
         prefix: str | None = None,
         name: str | None = None,
         on_error: OnError | None = None,
-    ) -> Any:
+    ) -> Stream | Table:
         """Join with another stream near in time, or with a table by its key.
 
         `on` is a column, a list, or `{"left": "right"}`. Two streams match where the right row is
@@ -154,11 +187,14 @@ class Stream(Relation):
         at = caller()
         if within is not None and (before is not None or after is not None):
             raise ProgramError("within is both before and after: give one or the other", where=at)
-        around = (before, after) if within is None else (within, within)
+        if within is not None:
+            before = after = within
         asked = Asked(
-            on, how, at, prefix, name, on_error, *around, where, time, as_of, history, corrections
+            on=on, how=how, at=at, prefix=prefix, name=name, on_error=on_error, before=before,
+            after=after, condition=where, time=time, as_of=as_of, history=history,
+            corrections=corrections,
         )  # fmt: skip
-        node = join_node(self, other, asked)
+        node = join(self.node, _other_side(other, at), asked)
         return Table(self.registry, node) if corrections else Stream(self.registry, node)
 
     def to_table(
@@ -174,7 +210,10 @@ class Stream(Relation):
         Rows for which `delete`, a condition, is true delete their key. Without a key it is the
         stream's own. `replicate` lets joins keep a small table whole in every page.
         """
-        node = table_node(self, key, delete, (replicate, name, on_error), caller())
+        node = to_table(
+            self.node, key, delete=delete, replicate=replicate, name=name, on_error=on_error,
+            at=caller(),
+        )  # fmt: skip
         return Table(self.registry, node)
 
     def through(self, topic: str, *, idle: Duration = "10 seconds") -> Stream:
@@ -188,23 +227,12 @@ class Stream(Relation):
     @property
     def late(self) -> Stream:
         """The rows that came too late: of a deduplicated stream, or of the left side of a join."""
-        return self._late("left")
+        return _late(self, 0)
 
     @property
     def late_right(self) -> Stream:
         """The rows of the right side of a join of two streams that came too late."""
-        return self._late("right")
-
-    def _late(self, side: Side) -> Stream:
-        node, at = self.node, caller()
-        if not isinstance(node, Deduplicate | Join) or side not in late_sides(node):
-            raise ProgramError(
-                "this stream has no late rows",
-                where=at,
-                hint="take them from what .deduplicate(…) or .join(…) returns",
-            )
-        entered = inputs_of(node)[0 if side == "left" else 1].schema.visible
-        return Stream(self.registry, Late(node, entered, at, side))
+        return _late(self, 1)
 
     def spark(self, function: Callable[[Any], Any], *, schema: str) -> Stream:
         """Hand rows to a function from Spark DataFrame to DataFrame; `schema` is what it returns.
@@ -223,14 +251,19 @@ class Processed:
     """What a processor emits: a stream for each of its outputs, `processed["name"]`."""
 
     registry: Registry
-    node: Process
+    node: Step
+
+    @property
+    def _schemas(self) -> dict[str, Schema]:
+        assert isinstance(self.node.does, ProcessSpec)
+        return dict(self.node.does.outputs)
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self.node.outputs)
+        return tuple(self._schemas)
 
     def __getitem__(self, output: str) -> Stream:
-        at, schemas = caller(), dict(self.node.outputs)
+        at, schemas = caller(), self._schemas
         if output not in schemas:
             raise ProgramError(
                 f"there is no output {output!r}", where=at, hint=f"outputs: {', '.join(schemas)}"
@@ -244,74 +277,6 @@ class Processed:
             names = ", ".join(self.outputs)
             raise ProgramError("there is more than one output", where=caller(), got=names)
         return self[self.outputs[0]]
-
-
-@dataclass(frozen=True)
-class Grouped:
-    """Rows with a group key, and perhaps a window: one `.agg(…)` away from a table."""
-
-    rows: Stream | Table
-    columns: tuple[str, ...]
-    name: str | None
-    kind: Window
-    at: Location
-    on_error: OnError
-    updatable: int = 0
-    emit: Emit = "changes"
-    late_alert: float | None = None
-
-    def window(
-        self,
-        window: Window,
-        *,
-        updatable: Duration = "0 seconds",
-        emit: Emit | None = None,
-        late_alert: float | None = None,
-    ) -> Grouped:
-        """Aggregate per window of event time.
-
-        emit="ready": once when the window is ready, then a correction for each straggler that
-        comes within `updatable`; "changes": at every batch; "final": once, when it closes.
-        `late_alert=0.01` gives an alert when more than that share of rows is late.
-        """
-        at = caller()
-        check_window(self.rows, window, late_alert, at)
-        if emit is None:
-            emit = "changes" if window.kind == "all" else "ready"
-        if emit not in ("changes", "ready", "final"):
-            raise ProgramError("emit is one of changes, ready, final", where=at, got=repr(emit))
-        period = microseconds(updatable, at)
-        return replace(self, kind=window, updatable=period, emit=emit, late_alert=late_alert)
-
-    def agg(self, **aggregates: Agg) -> Table:
-        """Compute aggregates: `agg(views=rr.count(), time=rr.avg("ms"))`."""
-        given = Grouping(
-            self.columns, self.name, self.kind, self.on_error, self.updatable, self.emit,
-            self.late_alert,
-        )  # fmt: skip
-        return Table(self.rows.registry, aggregate_node(self.rows, given, aggregates, caller()))
-
-    def top(self, limit: int, *, by: str, place: str | None = None) -> Table:
-        """Of each group the rows with the highest values of `by`: `top(10, by="total")`.
-
-        Of rows with the same value the one with the lower key is first. `place` names a column for
-        the row's place, from 1 on.
-        """
-        return Table(self.rows.registry, self._ranked(limit, by, place, descending=True))
-
-    def bottom(self, limit: int, *, by: str, place: str | None = None) -> Table:
-        """Of each group the rows with the lowest values of `by`."""
-        return Table(self.rows.registry, self._ranked(limit, by, place, descending=False))
-
-    def _ranked(self, limit: int, by: str, place: str | None, *, descending: bool) -> Rank:
-        if not isinstance(self.rows, Table):
-            raise ProgramError(
-                "only the rows of a table can be ranked",
-                where=caller(),
-                hint="make one of the stream: .to_table(…), or an aggregate",
-            )
-        given = (limit, by, place)
-        return rank_node(self.rows, self.columns, self.name, given, descending=descending)
 
 
 @dataclass(frozen=True)
@@ -336,9 +301,9 @@ class Table(Relation):
 
     def group_by(
         self, *columns: str, name: str | None = None, on_error: OnError | None = None
-    ) -> Grouped:
+    ) -> Grouped[Table]:
         """Group the table's rows, for `.agg(…)`: a row that changes or goes is taken away again."""
-        return _grouped(self, columns, name, on_error)
+        return grouped(self.node, columns, name, on_error, partial(Table, self.registry))
 
     def join(
         self,
@@ -354,8 +319,8 @@ class Table(Relation):
         Each change on either side changes the joined table accordingly. Its key is the left one's
         if each left row has at most one partner, else that of both.
         """
-        asked = Asked(on, how, caller(), prefix, name)
-        return replace(self, node=join_node(self, other, asked))
+        asked = Asked(on=on, how=how, at=caller(), prefix=prefix, name=name)
+        return replace(self, node=join(self.node, _other_side(other, asked.at), asked))
 
     def through(self, topic: str) -> Table:
         """Write to a compacted topic, and go on from there. Rows are read in a later batch."""
@@ -368,25 +333,26 @@ class Table(Relation):
 
         A row that changes gives two, the old one ("-") first.
         """
-        return Stream(self.registry, changes_node(self, name, caller()))
+        return Stream(self.registry, changes_as_facts(self.node, name=name, at=caller()))
 
     @property
     def late(self) -> Stream:
         """The rows that came after their window had closed, as they entered the step."""
-        if not isinstance(self.node, Aggregate | Join) or not has_late_rows(self.node):
-            raise ProgramError(
-                "only a windowed aggregate has late rows",
-                where=caller(),
-                hint="take .late from the table that .agg(…) returns",
-            )
-        entered = inputs_of(self.node)[0].schema.visible
-        return Stream(self.registry, Late(self.node, entered, caller()))
+        return _late(self, 0)
 
 
-def _grouped(
-    rows: Stream | Table, columns: tuple[str, ...], name: str | None, on_error: OnError | None
-) -> Grouped:
-    at = caller()
-    keys = step_keys("group_by", rows, columns, name, at)
-    policy = checked_policy(on_error, rows.node, at)
-    return Grouped(rows, keys, name, Window("all"), at, policy)
+def _late(rows: Relation, number: int) -> Stream:
+    node, at = rows.node, caller()
+    if isinstance(node, Step) and number < len(node.does.inputs) and node.does.inputs[number].late:
+        return Stream(rows.registry, Late(node, number, at))
+    raise ProgramError(
+        f"this {type(rows).__name__.lower()} has no late rows",
+        where=at,
+        hint="take .late from what .agg(…) with a window, .deduplicate(…) or .join(…) returns",
+    )
+
+
+def _other_side(other: object, at: Location) -> Node:
+    if not isinstance(other, Relation):
+        raise ProgramError("join needs a stream or a table", where=at, got=repr(other))
+    return other.node

@@ -16,8 +16,8 @@ from riverrun.delivery.destination import Part
 from riverrun.delivery.postgres import Postgres
 from riverrun.embedded import postgres
 from riverrun.errors import JobError
+from riverrun.kernels.program import OutputSpec
 from riverrun.kernels.sql import Evaluator
-from riverrun.program import OutputSpec
 from riverrun.schema import parse
 from riverrun.sinks import Postgres as Sink
 

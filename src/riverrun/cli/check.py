@@ -28,12 +28,12 @@ def command(program: Path, as_json: bool) -> None:
     riverrun check app.py --json
     """
     # Spark only when it is needed
-    from riverrun.runtime.shape import shape_of  # noqa: PLC0415
+    from riverrun.runtime.shape import shape  # noqa: PLC0415
     from riverrun.runtime.upgrades import read, refused, verdicts  # noqa: PLC0415
 
     app = load_app(program)
     before = read(options.settings().checkpoint_root / app.name)
-    found = verdicts(before, shape_of(app))
+    found = verdicts(before, shape(app.program()))
     stops = refused(found)
     if as_json:
         made_by = before.get("riverrun") if before else None

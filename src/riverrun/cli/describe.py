@@ -8,9 +8,10 @@ import click
 
 from riverrun.cli import options, say_json
 from riverrun.cli.program_file import load_app
+from riverrun.compiler.describe import as_dict, as_text
+from riverrun.compiler.mermaid import as_mermaid
+from riverrun.compiler.passes import passed
 from riverrun.errors import InputError
-from riverrun.plan.describe import as_dict, as_text, topology
-from riverrun.plan.mermaid import as_mermaid
 
 
 @click.command("describe")
@@ -29,7 +30,7 @@ def command(program: Path, mermaid: bool, as_json: bool) -> None:
         raise InputError("--mermaid and --json cannot be combined")
     app = load_app(program)
     app.program()
-    described = topology(app.name, app.pages, tuple(app.outputs))
+    described = passed(app.plan())
     if as_json:
         say_json(as_dict(described))
     elif mermaid:

@@ -20,7 +20,7 @@ from riverrun.connectors.pacing import Pacer
 from riverrun.connectors.records import Range
 from riverrun.errors import TopicError
 from riverrun.event_time import Punctuation, milliseconds_of, partition_name, topic_of
-from riverrun.program import Program, SourceSpec
+from riverrun.kernels.program import Program, SourceSpec
 
 LOOK_AGAIN = 5.0
 """Seconds between looks at whether topics are still the same."""

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from riverrun.errors import DatabaseError, ProgramError
+from riverrun.kernels.program import OutputSpec
 from riverrun.kernels.sql import Evaluator
-from riverrun.program import OutputSpec
 from riverrun.schema import Column, nested, quoted
 
 VERSION = "_version"

@@ -22,8 +22,8 @@ from deltalake.transaction import AddAction, RemoveAction
 from riverrun.delivery.files import Folder, arrow_schema, require_staged, shaped
 from riverrun.delivery.journal import HOME, Batch, Journal
 from riverrun.errors import ConfigError
+from riverrun.kernels.program import OutputSpec
 from riverrun.kernels.sql import Evaluator
-from riverrun.program import OutputSpec
 from riverrun.schema import quoted
 
 KEY = b"riverrun.key"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from riverrun.kernels.program import OutputSpec
 from riverrun.kernels.sql import Evaluator
-from riverrun.program import OutputSpec
 
 Rows = tuple[OutputSpec, pa.Table]
 

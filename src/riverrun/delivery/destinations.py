@@ -11,7 +11,7 @@ from riverrun.delivery.destination import Destination, Rows
 from riverrun.delivery.kafka import KafkaAtLeastOnce
 from riverrun.delivery.sqlite import SqliteFile
 from riverrun.delivery.transactions import KafkaExactlyOnce
-from riverrun.program import OutputSpec
+from riverrun.kernels.program import OutputSpec
 from riverrun.sinks import (
     Delta,
     Guarantee,

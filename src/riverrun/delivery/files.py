@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 from riverrun.delivery.destination import Destination, Part, Rows
 from riverrun.delivery.journal import Batch, Journal, compare, sync, sync_names
 from riverrun.errors import ConfigError, JobError
+from riverrun.kernels.program import OutputSpec
 from riverrun.kernels.sql import Evaluator
-from riverrun.program import OutputSpec
 from riverrun.schema import quoted
 from riverrun.sinks import CHANGE, Delta, Parquet
 

@@ -13,8 +13,8 @@ from riverrun.connectors import admin
 from riverrun.delivery.destination import Destination, Part, Rows
 from riverrun.delivery.encode import records
 from riverrun.errors import BrokerError, TopicError
+from riverrun.kernels.program import OutputSpec
 from riverrun.kernels.sql import Evaluator
-from riverrun.program import OutputSpec
 from riverrun.sinks import Topic
 
 PRODUCER: Mapping[str, Any] = {

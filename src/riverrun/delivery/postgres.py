@@ -25,8 +25,8 @@ from riverrun.delivery.postgres_load import Load, Loader, Piece, progress
 from riverrun.delivery.postgres_tables import table_name
 from riverrun.delivery.progress import Progress, done, refuse_if_fenced, taken_over
 from riverrun.errors import DatabaseError
+from riverrun.kernels.program import OutputSpec
 from riverrun.kernels.sql import Evaluator
-from riverrun.program import OutputSpec
 from riverrun.schema import quoted
 
 CLIENT = {

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from riverrun.connectors.postgres_types import column_type
-from riverrun.program import OutputSpec
+from riverrun.kernels.program import OutputSpec
 
 TEXT = "text"
 NUMBERS = {

@@ -20,8 +20,8 @@ from riverrun.delivery.encode import with_texts
 from riverrun.delivery.postgres_binary import BEGIN, END, binary, possible
 from riverrun.delivery.postgres_tables import types_of
 from riverrun.delivery.progress import Progress, checksum
+from riverrun.kernels.program import OutputSpec
 from riverrun.kernels.sql import Evaluator
-from riverrun.program import OutputSpec
 from riverrun.schema import nested
 
 Format = Literal["binary", "csv"]

@@ -9,7 +9,7 @@ import psycopg
 
 from riverrun.connectors.postgres_types import column_type, fits
 from riverrun.delivery.database import VERSION, Clash, refuse_clashes
-from riverrun.program import OutputSpec
+from riverrun.kernels.program import OutputSpec
 from riverrun.schema import quoted
 from riverrun.sinks import LONGEST_NAME, Postgres
 

@@ -27,8 +27,8 @@ from riverrun.delivery.destination import Destination, Part, Rows
 from riverrun.delivery.encode import with_texts
 from riverrun.delivery.progress import Progress, checksum, done, refuse_if_fenced, taken_over
 from riverrun.errors import DatabaseError
+from riverrun.kernels.program import OutputSpec
 from riverrun.kernels.sql import Evaluator
-from riverrun.program import OutputSpec
 from riverrun.schema import nested, quoted
 from riverrun.sinks import Sqlite
 

@@ -25,8 +25,8 @@ from riverrun.delivery.destination import Destination, Part, Rows
 from riverrun.delivery.encode import Line, lines, records
 from riverrun.errors import JobError
 from riverrun.kernels.letters import LETTER
+from riverrun.kernels.program import dead_output
 from riverrun.kernels.sql import Evaluator
-from riverrun.plan.compile import dead_output
 from riverrun.sinks import Webhook
 
 AT_ONCE = 1000

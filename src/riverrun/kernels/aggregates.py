@@ -13,8 +13,17 @@ from functools import lru_cache
 import polars as pl
 
 from riverrun.kernels import moments, multisets, sketches
-from riverrun.kernels.parts import SIGNED_N, SIGNED_S, Kind, N, Part, Parts, S, of_lists
-from riverrun.program import Aggregation
+from riverrun.kernels.parts import (
+    SIGNED_N,
+    SIGNED_S,
+    Aggregation,
+    Kind,
+    N,
+    Part,
+    Parts,
+    S,
+    of_lists,
+)
 from riverrun.schema import quoted
 
 ORDER = "{{'at': __at, 'pos': __pos, 'sub': __sub}}"

@@ -10,12 +10,14 @@ import numpy as np
 import polars as pl
 import polars_hash as plh
 
+from riverrun.edges import Edge
+
 
 class Chunk(NamedTuple):
     """What travels: rows of one edge for one page, in an order that does not depend on arrival."""
 
     page: int
-    edge: str
+    edge: Edge
     seq: int
     data: bytes
 

@@ -6,7 +6,7 @@ import json
 
 from riverrun.event_time import END, Now, duration_text
 from riverrun.kernels.letters import LAST
-from riverrun.program import SourceSpec
+from riverrun.kernels.program import SourceSpec
 from riverrun.schema import METADATA, Column, literal, quoted
 from riverrun.times import ColumnTime, DeviceTime, ProcessingTime
 

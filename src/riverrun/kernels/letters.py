@@ -10,12 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
 from riverrun.errors import PACKAGE, JobError
-from riverrun.program import OnError
+
+OnError = Literal["set aside", "stop", "drop"]
+"""What happens to a row that fails on its way into a source, step or output."""
 
 DECODE, AHEAD = "decode", "max_ahead"
 """What a step is called in letters of records that could not be read, or are too far ahead."""

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from riverrun.edges import DEAD, MARK, Edge
 from riverrun.errors import InputError
-from riverrun.event_time import END, Now, partition_name, producer_name
-from riverrun.kernels.aggregates import prepared
-from riverrun.kernels.chunks import Chunk, by_page, pack, unpack_all, with_hash
+from riverrun.event_time import Now, partition_name, producer_name
+from riverrun.kernels.chunks import Chunk, unpack_all
 from riverrun.kernels.decode import at_tick, decoder
-from riverrun.kernels.isolation import evaluated, isolated
+from riverrun.kernels.isolation import isolated
 from riverrun.kernels.letters import (
     AHEAD,
     DECODE,
@@ -23,24 +22,15 @@ from riverrun.kernels.letters import (
     LETTER,
     NO_TIME,
     Failure,
+    OnError,
     Place,
-    Verdict,
     judge,
-    letters_table,
     text_or_base64,
 )
-from riverrun.kernels.pages import clocks_of, status_chunk
+from riverrun.kernels.messages import Status, punctuation_of
+from riverrun.kernels.program import Program, SourceSpec
+from riverrun.kernels.routing import Router
 from riverrun.kernels.sql import Evaluator
-from riverrun.program import (
-    DEAD,
-    ROWS,
-    Aggregating,
-    Branch,
-    Joining,
-    OnError,
-    Program,
-    SourceSpec,
-)
 
 
 @dataclass(frozen=True)
@@ -56,20 +46,13 @@ class Lot:
     """Values that are not text, by partition and offset; null among the records."""
 
 
-@dataclass
-class Reading:
+class Reading(NamedTuple):
     """What came of a lot."""
 
     chunks: list[Chunk]
     highs: dict[str, int]
     """The highest event time of each partition or producer."""
-    failed: Verdict = field(default_factory=Verdict)
-    rows: dict[str, int] = field(default_factory=dict)
-    """How many rows go into each step."""
-
-    @property
-    def counts(self) -> dict[str, Any]:
-        return {"rows": self.rows, **self.failed.counts}
+    counts: Status
 
 
 def position(source: int, partition: int, offset: int) -> int:
@@ -88,6 +71,7 @@ class LotReader:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.evaluator = Evaluator()
+        self.router = Router(program, self.evaluator)
         self.decoders = {source.topic: decoder(source) for source in program.sources}
 
     def read(self, lot: Lot, now: Now) -> Reading:
@@ -95,22 +79,38 @@ class LotReader:
         decoded = self._decode(source, lot, now)
         good, dead = _split(decoded, source.on_error)
         marks, good, failed = self._marks(source, good)
-        reading = Reading([], _highest(source, good, marks))
+        highs = _highest(source, good, marks)
         good = good.drop_columns(["__producer"]) if source.producer else good
-        dead += failed
+        routed = self.router.along(self.program.branches_of(source.edge), good, now.clocks)
         seq = int(decoded["__pos"][0].as_py())
-        for branch in self.program.branches_of(source.edge):
-            made, failed = self._evaluate(branch, good, now.clocks)
-            rows, count = counted(made)
-            if step := self.program.step_at(branch.target):
-                reading.rows[step.name] = reading.rows.get(step.name, 0) + count
-            dead += failed
-            reading.chunks += self.packed(branch.target, rows, seq)
-        reading.failed = judge(dead, self.program.topics)
-        if reading.failed.aside:
-            letters = _dead_letters(lot, source, reading.failed.aside)
-            reading.chunks += self.packed(DEAD, letters, seq)
-        return reading
+        chunks = [c for edge, rows in routed.made for c in self.router.packed(edge, rows, seq)]
+        verdict = judge([*dead, *failed, *routed.failures], self.program.topics)
+        if verdict.aside:
+            chunks += self.router.packed(DEAD, _dead_letters(lot, source, verdict.aside), seq)
+        counts = Status(events=lot.records.num_rows, rows=routed.rows, **verdict.counts)
+        return Reading(chunks, highs, counts)
+
+    def from_spark(self, edge: Edge, rows: pa.Table) -> Iterator[Chunk]:
+        """What a step of the user's own gave, by its new key."""
+        if rows.num_rows:
+            seq = int(rows["__pos"][0].as_py())
+            yield from self.router.chunks(self.program.branches_of(edge), rows, seq)
+
+    def forward(self, chunks: list[Chunk]) -> Iterator[Chunk]:
+        """Between two exchanges: what steps feed other steps with, by its new key."""
+        clocks = next((p.clocks for c in chunks if c.edge == MARK
+                       and (p := punctuation_of(c.data)).clocks is not None), None)  # fmt: skip
+        by_edge: dict[Edge, list[Chunk]] = {}
+        for chunk in chunks:
+            leaving = self.program.leaving(chunk.edge)
+            if any(branch.target.kind == "step" for branch in leaving):
+                by_edge.setdefault(chunk.edge, []).append(chunk)
+            if not leaving or any(branch.target.kind != "step" for branch in leaving):
+                yield chunk
+        for edge, found in by_edge.items():
+            rows, seq = unpack_all(found).to_arrow(), min(each.seq for each in found)
+            into = [b for b in self.program.leaving(edge) if b.target.kind == "step"]
+            yield from self.router.chunks(into, rows, seq, clocks)
 
     def _decode(self, source: SourceSpec, lot: Lot, now: Now) -> pa.Table:
         partition, offset = (
@@ -128,102 +128,12 @@ class LotReader:
         if source.punctuation is None:
             return rows.slice(0, 0), rows, []
         query = f"SELECT *, coalesce(({source.punctuation}), false) AS __mark FROM rows"
-        at = (source.at, source.on_error)
-        made, failed = isolated(self.evaluator, query, rows, at)
+        made, failed = isolated(
+            self.evaluator, query, rows, line=source.at, on_error=source.on_error
+        )
         mark = made["__mark"]
         made = made.drop_columns(["__mark"])
         return made.filter(mark), made.filter(pc.invert(mark)), failed
-
-    def _evaluate(
-        self, branch: Branch, rows: pa.Table, clocks: dict[str, int] | None
-    ) -> tuple[pa.Table, list[Failure]]:
-        if branch.query is None:
-            return rows, []
-        query = self._query(branch, rows, clocks)
-        made, failed = evaluated(self.evaluator, branch, query, rows)
-        if "__row" in made.column_names and made["__row"].null_count == made.num_rows:
-            made = made.drop_columns(["__row"])
-        return made, failed
-
-    def _query(self, branch: Branch, rows: pa.Table, clocks: dict[str, int] | None) -> str:
-        """Rows are combined if none can be late: a window ends after each of its events."""
-        step = self.program.step_at(branch.target)
-        if step is None:
-            return branch.when_closed(END)
-        clock = END if clocks is None else clocks.get(step.name, END)
-        closed = step.last_closed(clock)
-        if branch.combined is None or rows.num_rows == 0:
-            return branch.when_closed(closed)
-        earliest = pc.min(rows["__at"]).cast(pa.int64()).as_py()
-        updatable = step.updatable if isinstance(step, Aggregating) else 0
-        return branch.combined if earliest + updatable >= clock else branch.when_closed(closed)
-
-    def forward(self, chunks: list[Chunk]) -> Iterator[Chunk]:
-        """Between two exchanges: what steps feed other steps with, by its new key."""
-        clocks = next((c for c in map(clocks_of, chunks) if c is not None), None)
-        by_edge: dict[str, list[Chunk]] = {}
-        for chunk in chunks:
-            branches = self._leaving(chunk.edge)
-            if any(branch.target.startswith("step:") for branch in branches):
-                by_edge.setdefault(chunk.edge, []).append(chunk)
-            if not branches or any(not b.target.startswith("step:") for b in branches):
-                yield chunk
-        for edge, found in by_edge.items():
-            rows, seq = unpack_all(found).to_arrow(), min(each.seq for each in found)
-            failed: list[Failure] = []
-            for branch in self._leaving(edge):
-                if branch.target.startswith("step:"):
-                    made, failures = evaluated(
-                        self.evaluator, branch, self._query(branch, rows, clocks), rows
-                    )
-                    failed += failures
-                    made, count = counted(made)
-                    if step := self.program.step_at(branch.target):
-                        yield status_chunk(0, rows={step.name: count})
-                    yield from self.packed(branch.target, made, seq)
-            yield from self.set_aside(failed, seq)
-
-    def _leaving(self, edge: str) -> tuple[Branch, ...]:
-        found = self.program.branches_of(edge)
-        return tuple(branch for branch in found if not self.program.stays(branch))
-
-    def set_aside(self, failed: list[Failure], seq: int) -> Iterator[Chunk]:
-        """Rows of a step, or of a Spark step, that failed."""
-        if failed:
-            verdict = judge(failed, self.program.topics)
-            yield status_chunk(0, **verdict.counts)
-            yield from self.packed(DEAD, letters_table(verdict, self.program.topics), seq)
-
-    def packed(self, edge: str, rows: pa.Table, seq: int) -> Iterator[Chunk]:
-        if rows.num_rows == 0:
-            return
-        frame = pl.DataFrame(pl.from_arrow(rows))
-        step = self.program.step_at(edge)
-        if step is None:
-            # no key to follow: any page will do, as long as it is always the same
-            yield Chunk(seq % self.program.pages, edge, seq, pack(frame))
-            return
-        if isinstance(step, Aggregating):
-            frame = prepared(frame, step.aggregations)
-        frame = with_hash(frame, step.keys)
-        if isinstance(step, Joining) and step.replicate:
-            yield from self._replicated(step, edge, frame, seq)
-            return
-        for page, part in by_page(frame, self.program.pages):
-            yield Chunk(page, edge, seq, pack(part))
-
-    def _replicated(
-        self, step: Joining, edge: str, frame: pl.DataFrame, seq: int
-    ) -> Iterator[Chunk]:
-        """The table goes to every page, so its rows may meet those of the stream anywhere."""
-        pages = self.program.pages
-        if edge == step.right:
-            data = pack(frame)
-            yield from (Chunk(page, edge, seq, data) for page in range(pages))
-            return
-        size = -(-frame.height // pages)
-        for number, part in enumerate(frame.iter_slices(size)):
-            yield Chunk((seq + number) % pages, edge, seq, pack(part))
 
 
 def _without_null_garbage(lot: Lot) -> pa.Table:
@@ -232,13 +142,6 @@ def _without_null_garbage(lot: Lot) -> pa.Table:
     garbled = pa.array([place in lot.garbled for place in places])
     values = pc.if_else(garbled, "", lot.records["__value"])
     return lot.records.set_column(lot.records.schema.get_field_index("__value"), "__value", values)
-
-
-def counted(made: pa.Table) -> tuple[pa.Table, int]:
-    """Parts without the count of their rows, and that count."""
-    if ROWS not in made.column_names:
-        return made, made.num_rows
-    return made.drop_columns([ROWS]), pc.sum(made[ROWS]).as_py() or 0
 
 
 def _split(decoded: pa.Table, on_error: OnError) -> tuple[pa.Table, list[Failure]]:

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from riverrun.kernels.parts import Part, Parts, total
-from riverrun.program import Aggregation
+from riverrun.kernels.parts import Aggregation, Part, Parts, total
 
 GONE = "gone_"
 

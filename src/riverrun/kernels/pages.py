@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import polars as pl
 
+from riverrun.edges import DEAD, MARK, Edge
 from riverrun.event_time import (
     BEGINNING,
     Clock,
@@ -20,67 +20,14 @@ from riverrun.event_time import (
     clock,
     release,
 )
-from riverrun.kernels import (
-    deduplication,
-    framing,
-    hopping,
-    lookups,
-    marking,
-    processing,
-    ranking,
-    sessions,
-    sliding,
-    stream_joins,
-    table_joins,
-    tables,
-    versions,
-    windows,
-)
-from riverrun.kernels.chunks import Chunk, pack, unpack, unpack_all, with_hash
-from riverrun.kernels.isolation import evaluated
+from riverrun.kernels.chunks import Chunk, pack, unpack_all
 from riverrun.kernels.letters import Verdict, judge, letters_table
+from riverrun.kernels.messages import Status, punctuation_of
+from riverrun.kernels.operator import Batch, Result, StepState
+from riverrun.kernels.program import PlacedStep, Program
+from riverrun.kernels.routing import Router
 from riverrun.kernels.sql import shared_evaluator
 from riverrun.kernels.state import SegmentCache, SegmentList, Store, save
-from riverrun.kernels.steps import Batch, Result, StepState
-from riverrun.processor import FrameProcessor
-from riverrun.program import (
-    DEAD,
-    Aggregating,
-    Branch,
-    Deduplicating,
-    Joining,
-    Marking,
-    Processing,
-    Program,
-    Ranking,
-    Settling,
-    Step,
-    Tabling,
-)
-
-PUNCTUATION = "punctuation"
-STATUS = "status"
-
-WINDOWS = {
-    "session": sessions.advance,
-    "sliding": sliding.advance,
-    "hopping": hopping.advance,
-}
-
-JOINS = {
-    "streams": stream_joins.advance,
-    "latest": lookups.advance,
-    "versions": versions.advance,
-    "tables": table_joins.advance,
-}
-
-KERNELS: dict[type[Step], Callable[[Any, StepState, Batch], Result]] = {
-    Deduplicating: deduplication.advance,
-    Marking: marking.advance,
-    Tabling: tables.advance,
-    Ranking: ranking.advance,
-    Settling: tables.settle,
-}
 
 
 @dataclass
@@ -100,21 +47,6 @@ class Head:
     """How far the tables of joins are known whose rows wait for them."""
 
 
-def encode_punctuation(punctuation: Punctuation) -> bytes:
-    return json.dumps(vars(punctuation)).encode()
-
-
-def clocks_of(chunk: Chunk) -> dict[str, int] | None:
-    """The clocks before the batch, if the chunk is a punctuation that tells them."""
-    if chunk.edge != PUNCTUATION:
-        return None
-    return Punctuation(**json.loads(chunk.data)).clocks
-
-
-def status_chunk(page: int, **facts: Any) -> Chunk:
-    return Chunk(page, STATUS, 0, json.dumps(facts).encode())
-
-
 class Moment:
     """What a batch says of time, after what was known of it before."""
 
@@ -122,24 +54,24 @@ class Moment:
         self.source = (times, marks)
         self.punctuation = Punctuation()
         for mark in marks:
-            self.punctuation.add(Punctuation(**json.loads(mark)))
+            self.punctuation.add(punctuation_of(mark))
         known = json.loads(times)
         self.seen = PartitionTimes({name: (high, at) for name, (high, at) in known.items()})
         self.seen.note(self.punctuation)
         self.paces = paces
         self.clocks: dict[tuple[str, int], Clock] = {}
 
-    def clock(self, step: Step, before: int) -> Clock:
+    def clock(self, step: PlacedStep, before: int) -> Clock:
         if (step.name, before) not in self.clocks:
             found = clock(self.seen, self.punctuation, step.paces, before)
             self.clocks[step.name, before] = found
         return self.clocks[step.name, before]
 
-    def release(self, step: Step, before: int) -> int:
-        """How far the table is known that rows of a join wait for."""
-        if not isinstance(step, Joining) or step.kind != "versions":
+    def release(self, step: PlacedStep, before: int) -> int:
+        """How far the input is known that rows of the others wait for."""
+        if not any(way.awaited for way in step.does.inputs):
             return BEGINNING
-        return release(self.seen, self.punctuation, (step.paces, step.right_paces), before)
+        return release(self.seen, self.punctuation, (step.paces, step.awaited), before)
 
     @cached_property
     def times(self) -> str:
@@ -149,30 +81,12 @@ class Moment:
         return json.dumps(kept.seen)
 
 
-def advance(step: Step, state: StepState, batch: Batch) -> Result:
-    """Runs the kernel that the step asks for."""
-    match step:
-        case Aggregating():
-            return WINDOWS.get(step.window.kind, windows.advance)(step, state, batch)
-        case Joining():
-            return JOINS[step.kind](step, state, batch)
-        case Processing():
-            framed = isinstance(step.processor, FrameProcessor)
-            kernel = framing.advance if framed else processing.advance
-            return kernel(step, state, batch)
-        case _:
-            return KERNELS[type(step)](step, state, batch)
-
-
 class PageKernel:
     """Runs the steps of one level of a program over one page at a time."""
 
     def __init__(self, program: Program, level: int, cache: SegmentCache, scope: str) -> None:
-        self.program, self.paces, self.topics = program, program.paces, program.topics
-        self.local: dict[str, list[Branch]] = defaultdict(list)
-        for branch in program.branches:
-            if program.stays(branch):
-                self.local[branch.origin].append(branch)
+        self.program, self.paces = program, program.paces
+        self.router = Router(program, shared_evaluator())
         self.moment: Moment | None = None
         self.steps = [step for step in program.steps if step.level == level]
         self.last = level + 1 == program.levels
@@ -184,55 +98,22 @@ class PageKernel:
         """The page's new head (None if it is the same), and the chunks that leave."""
         head = Head(**json.loads(head_bytes)) if head_bytes else Head()
         self._forget(head, store)
-        by_edge: dict[str, list[Chunk]] = defaultdict(list)
-        for chunk in chunks:
-            by_edge[chunk.edge].append(chunk)
-        marks = by_edge.pop(PUNCTUATION, [])
+        visit = Visit(page, head, store, chunks)
+        marks = visit.came.pop(MARK, [])
         moment = self._moment(head.times, sorted(chunk.data for chunk in marks))
-        tick = moment.punctuation.tick
-        out: list[Chunk] = [] if self.last else list(marks)
-        late: dict[str, int] = {}
-        failed: list[Verdict] = []
-        watermarks: dict[str, Any] = {}
+        visit.out = [] if self.last else list(marks)
+        visit.status.tick = moment.punctuation.tick
         for step in self.steps:
-            said, batch = _batch(step, head, moment, by_edge)
-            watermarks[step.name] = {"held_by": said.held_by, "idle": said.idle}
-            if batch is None:
-                continue
-            result = self._step(page, step, head, store, batch)
-            late[step.name] = sum(part.height for part in result.late_parts)
-            failed.append(result.failed)
-            made = _chunks(page, step, result, self.topics)
-            out += made
-            for chunk in self._staying(made):
-                if self.program.step_at(chunk.edge):
-                    by_edge[chunk.edge].append(chunk)
-                else:
-                    out.append(chunk)
+            batch = self._batch(step, visit, moment)
+            if batch is not None:
+                result = self._advanced(step, visit, batch)
+                self._send(step, visit, result)
         head.times = moment.times
-        out += [chunk for rest in by_edge.values() for chunk in rest]
-        facts = {"clocks": head.clocks, "open": any(head.open.values()), "late": late, "tick": tick}
-        if page == 0:  # they are the same on all pages
-            facts["watermarks"] = watermarks
-        out.append(status_chunk(page, **facts))
-        out += [status_chunk(page, **each.counts) for each in failed if each.causes]
+        visit.out += [chunk for rest in visit.came.values() for chunk in rest]
+        visit.status.clocks, visit.status.open = head.clocks, any(head.open.values())
+        visit.out.append(visit.status.chunk(page))
         encoded = json.dumps(vars(head)).encode()
-        return (None if encoded == head_bytes else encoded), out
-
-    def _staying(self, made: list[Chunk]) -> Iterator[Chunk]:
-        """Rows for steps that follow in the same page, and what is to be told of them."""
-        for chunk in made:
-            for branch in self.local.get(chunk.edge, ()):
-                step, rows = self.program.step_at(branch.target), unpack(chunk.data).to_arrow()
-                assert step is not None
-                assert branch.query is not None
-                kept, failures = evaluated(shared_evaluator(), branch, branch.query, rows)
-                frame = with_hash(pl.DataFrame(pl.from_arrow(kept)), step.keys)
-                verdict = judge(failures, self.topics)
-                yield Chunk(chunk.page, branch.target, chunk.seq, pack(frame))
-                yield status_chunk(chunk.page, rows={step.name: frame.height}, **verdict.counts)
-                if verdict.aside:
-                    yield Chunk(chunk.page, DEAD, chunk.page, pack(_letters(verdict, self.topics)))
+        return (None if encoded == head_bytes else encoded), visit.out
 
     def _forget(self, head: Head, store: Store) -> None:
         """Steps that the program no longer has: one of the same name later must start empty."""
@@ -249,71 +130,111 @@ class PageKernel:
             self.moment = Moment(times, marks, self.paces)
         return self.moment
 
-    def _step(self, page: int, step: Step, head: Head, store: Store, batch: Batch) -> Result:
-        scope = f"{self.scope}/{step.name}/{page}"
+    def _batch(self, step: PlacedStep, visit: Visit, moment: Moment) -> Batch | None:
+        """Moves the step's clock; its batch, if there is something to do."""
+        head, tick = visit.head, moment.punctuation.tick
+        before = head.clocks.get(step.name, BEGINNING)
+        said = moment.clock(step, before)
+        head.clocks[step.name] = said.time
+        if visit.page == 0:  # they are the same on all pages
+            visit.status.watermarks[step.name] = {"held_by": said.held_by, "idle": said.idle}
+        known = head.releases.get(step.name, BEGINNING)
+        released = moment.release(step, known)
+        if released > BEGINNING:
+            head.releases[step.name] = released
+        inputs = tuple(map(visit.rows, step.input_edges))
+        tick_before = head.ticks.get(step.name, BEGINNING)
+        moved = said.time > before or released > known
+        moved = moved or (step.does.wakes_with_tick and tick > tick_before)
+        if all(rows is None for rows in inputs) and not (moved and head.segments.get(step.name)):
+            return None
+        if step.does.wakes_with_tick:
+            head.ticks[step.name] = tick
+        return Batch(
+            inputs,
+            before,
+            said.time,
+            tick=tick,
+            tick_before=tick_before,
+            release_before=known,
+            release=released,
+            topics=self.program.topics,
+            pages=self.program.pages,
+        )
+
+    def _advanced(self, step: PlacedStep, visit: Visit, batch: Batch) -> Result:
+        """Runs the step's kernel over its state in the page, and saves what changed."""
+        scope, head = f"{self.scope}/{step.name}/{visit.page}", visit.head
         known = head.segments.get(step.name, {})
         self.cache.retain(scope, {each for ids in known.values() for each in ids})
 
         def load(name: str, rows: SegmentList) -> None:
             ids = known.get(name, [])
-            rows.segments = [self.cache.get(scope, each, store) for each in ids]
+            rows.segments = [self.cache.get(scope, each, visit.store) for each in ids]
 
-        state = StepState(step.keys, load)
-        result = advance(step, state, batch)
-        saved = {name: save(rows, store, self.cache, scope) for name, rows in state.lists.items()}
+        state = StepState(step.does.keys, load)
+        result = step.does.advance(state, batch)
+        saved = {
+            name: save(rows, visit.store, self.cache, scope) for name, rows in state.lists.items()
+        }
         head.segments[step.name] = {n: ids for n, ids in (known | saved).items() if ids}
-        waiting = state.last_time() > step.done(batch.after)
+        waiting = state.last_time() > step.does.done(batch.after)
         head.open[step.name] = waiting if result.waiting is None else result.waiting
         return result
 
+    def _send(self, step: PlacedStep, visit: Visit, result: Result) -> None:
+        """What a step gave goes on in the page, or leaves it."""
+        late = sum(rows.height for rows in result.late.values())
+        visit.status.add(Status(late={step.name: late}))
+        self._set_aside(visit, result.failed)
+        for edge, rows in _frames(step, result).items():
+            if self.program.leaving(edge):
+                visit.out.append(Chunk(visit.page, edge, visit.page, pack(rows)))
+            if staying := self.program.staying(edge):
+                routed = self.router.along(staying, rows.to_arrow())
+                for target, made in routed.made:
+                    if made.num_rows:
+                        visit.stayed[target].append(self.router.frame(target, made))
+                visit.status.add(Status(rows=routed.rows))
+                self._set_aside(visit, judge(routed.failures, self.program.topics))
 
-def _batch(
-    step: Step, head: Head, moment: Moment, by_edge: dict[str, list[Chunk]]
-) -> tuple[Clock, Batch | None]:
-    """Moves the step's clock; its batch, if there is something to do."""
-    tick, before = moment.punctuation.tick, head.clocks.get(step.name, BEGINNING)
-    said = moment.clock(step, before)
-    head.clocks[step.name] = said.time
-    known = head.releases.get(step.name, BEGINNING)
-    release = moment.release(step, known)
-    if release > BEGINNING:
-        head.releases[step.name] = release
-    left, right = by_edge.pop(step.input, []), by_edge.pop(step.right or "", [])
-    tick_before = head.ticks.get(step.name, BEGINNING)
-    moved = said.time > before or release > known
-    moved = moved or (isinstance(step, Processing) and tick > tick_before)
-    if not (left or right or (moved and head.segments.get(step.name))):
-        return said, None
-    if isinstance(step, Processing):
-        head.ticks[step.name] = tick
-    return said, Batch(
-        unpack_all(left) if left else None,
-        before,
-        said.time,
-        tick=tick,
-        tick_before=tick_before,
-        right=unpack_all(right) if right else None,
-        release_before=known,
-        release=release,
-    )
+    def _set_aside(self, visit: Visit, verdict: Verdict) -> None:
+        visit.status.add(Status(**verdict.counts))
+        if verdict.aside:
+            letters = pl.DataFrame(pl.from_arrow(letters_table(verdict, self.program.topics)))
+            visit.out.append(Chunk(visit.page, DEAD, visit.page, pack(letters)))
 
 
-def _chunks(page: int, step: Step, result: Result, topics: tuple[str, ...]) -> list[Chunk]:
-    """What a step gave, as chunks of the edges that it feeds."""
-    frames = {step.changes: result.changes}
-    frames |= {step.stream(name): rows for name, rows in result.streams.items()}
-    frames[step.late] = [] if result.late is None else [result.late]
-    if isinstance(step, Joining):
-        frames[step.late_right] = [] if result.late_right is None else [result.late_right]
-    if result.failed.aside:
-        frames[DEAD] = [_letters(result.failed, topics)]
-    made = []
-    for edge, parts in frames.items():
-        rows = [part for part in parts if part.height]
-        if rows:
-            made.append(Chunk(page, edge, page, pack(pl.concat(rows))))
-    return made
+class Visit:
+    """One page in one batch."""
+
+    def __init__(self, page: int, head: Head, store: Store, chunks: list[Chunk]) -> None:
+        self.page, self.head, self.store = page, head, store
+        self.came: dict[Edge, list[Chunk]] = defaultdict(list)
+        for chunk in chunks:
+            self.came[chunk.edge].append(chunk)
+        self.stayed: dict[Edge, list[pl.DataFrame]] = defaultdict(list)
+        """Rows for steps of this level that another one of them gave."""
+        self.out: list[Chunk] = []
+        self.status = Status()
+
+    def rows(self, edge: Edge) -> pl.DataFrame | None:
+        """All rows of a step's input, once."""
+        chunks, frames = self.came.pop(edge, []), self.stayed.pop(edge, [])
+        if chunks:
+            frames.insert(0, unpack_all(chunks))
+        if len(frames) > 1:
+            return pl.concat(frames, how="diagonal")
+        return frames[0] if frames else None
 
 
-def _letters(verdict: Verdict, topics: tuple[str, ...]) -> pl.DataFrame:
-    return pl.DataFrame(pl.from_arrow(letters_table(verdict, topics)))
+def _frames(step: PlacedStep, result: Result) -> dict[Edge, pl.DataFrame]:
+    """What a step gave, by the edge that it leaves by."""
+    found = {step.does.output_edge(name): rows for name, rows in result.streams.items()}
+    if result.changes:
+        found[step.does.output_edge()] = result.changes
+    for number, way in enumerate(step.does.inputs):
+        if way.port in result.late:
+            found[step.does.late_edge(number)] = [result.late[way.port]]
+    filled = {edge: [rows for rows in parts if rows.height] for edge, parts in found.items()}
+    return {edge: pl.concat(parts) for edge, parts in filled.items() if parts}

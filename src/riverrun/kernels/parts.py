@@ -7,7 +7,32 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from riverrun.program import Aggregation
+
+@dataclass(frozen=True)
+class Aggregation:
+    """One result column: what is computed, over which expression."""
+
+    name: str
+    kind: str
+    expression: str | None
+    type: str
+    argument: str | None = None
+    """The expression's type."""
+    total: str | None = None
+    """The type that sums have."""
+    signed: bool = False
+    """Over the rows of a table, which come and go."""
+    fractions: tuple[float, ...] = ()
+    k: int = 0
+    weight: str | None = None
+    values: tuple[str | int | float | bool, ...] = ()
+    compared_to: int = 0
+    """Microseconds to the earlier window that the result is compared with; 0 is none."""
+
+
+def compared_names(name: str) -> tuple[str, str, str]:
+    return f"{name}_earlier", f"{name}_difference", f"{name}_ratio"
+
 
 Parts = dict[str, pl.Expr]
 """The parts of an aggregate by suffix; in results also `seconds`, the length of the window."""

@@ -11,7 +11,6 @@ import duckdb
 import pyarrow as pa
 
 from riverrun.errors import JobError, ProgramError
-from riverrun.program import Branch
 from riverrun.schema import Schema, first_line, literal, schema_of
 
 CLOCK_WORDS = frozenset(
@@ -37,14 +36,14 @@ class Evaluator:
             for name in tables:
                 self.connection.unregister(name)
 
-    def checked(self, query: str, rows: pa.Table, branch: Branch) -> pa.Table:
-        """Rows of a step cannot be set aside: an expression that fails on one stops the job."""
+    def checked(self, query: str, rows: pa.Table, line: str) -> pa.Table:
+        """Changes of a table cannot be set aside: an expression that fails on one stops the job."""
         try:
             return self.run(query, rows=rows)
         except duckdb.Error as error:
             raise JobError(
                 "an expression fails on a row",
-                where=branch.step,
+                where=line,
                 got=first_line(error),
                 hint="make it total, e.g. with TRY_CAST or CASE",
             ) from error

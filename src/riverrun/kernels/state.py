@@ -35,7 +35,7 @@ class Store(Protocol):
 
 @dataclass(eq=False)
 class Segment:
-    """Rows sorted by `__window` and `__hash`."""
+    """Rows sorted by `__slot` and `__hash`."""
 
     id: str
     rows: pl.DataFrame
@@ -55,7 +55,7 @@ class Segment:
 
     @cached_property
     def _window(self) -> npt.NDArray[np.int64]:
-        return self.rows["__window"].to_numpy()
+        return self.rows["__slot"].to_numpy()
 
     @cached_property
     def _index(self) -> npt.NDArray[np.uint64]:
@@ -100,7 +100,7 @@ class Segment:
 
     def find(self, wanted: pl.DataFrame, keys: list[str]) -> tuple[Any, Any]:
         """Pairs of row numbers, in `wanted` and here, that have the same window and key."""
-        window = wanted["__window"].to_numpy()
+        window = wanted["__slot"].to_numpy()
         rank = np.searchsorted(self.windows, window)
         known = rank < len(self.windows)
         known[known] = self.windows[rank[known]] == window[known]
@@ -117,7 +117,7 @@ class Segment:
 
 def between(rows: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
     """Rows of windows with low < window <= high, of rows sorted by window."""
-    start, end = np.searchsorted(rows["__window"].to_numpy(), [low, high], side="right")
+    start, end = np.searchsorted(rows["__slot"].to_numpy(), [low, high], side="right")
     return rows.slice(int(start), int(end - start))
 
 
@@ -153,11 +153,11 @@ class SegmentList:
         if not self.segments or not wanted.height:
             return None
         known = np.concatenate([segment.windows for segment in self.segments])
-        held = np.isin(wanted["__window"].to_numpy(), known)
+        held = np.isin(wanted["__slot"].to_numpy(), known)
         if not held.any():
             return None
         found = []
-        remaining = wanted.filter(pl.Series(held)).select("__window", *self._match)
+        remaining = wanted.filter(pl.Series(held)).select("__slot", *self._match)
         remaining = remaining.unique(maintain_order=True)
         for segment in reversed(self.segments):
             if remaining.height == 0:
@@ -183,7 +183,7 @@ class SegmentList:
         if not found:
             return None
         # a newer row of the same key may end at another time
-        standing = self.lookup(pl.concat(found).select("__window", *self._match))
+        standing = self.lookup(pl.concat(found).select("__slot", *self._match))
         assert standing is not None
         return standing.filter(pl.col("__until").is_between(low, high, closed="right"))
 
@@ -197,7 +197,7 @@ class SegmentList:
         rows = pl.concat(parts)
         if self.within_key is None:
             return rows
-        identity = ["__window", *self._match, *self.within_key]
+        identity = ["__slot", *self._match, *self.within_key]
         return rows.unique(subset=identity, keep="last", maintain_order=True)
 
     def _standing(self, parts: list[pl.DataFrame]) -> pl.DataFrame:
@@ -238,7 +238,7 @@ class SegmentList:
         for segment in segments:
             self.remove(segment)
         if rows.height:
-            self._add(rows.sort("__window", "__hash"), place)
+            self._add(rows.sort("__slot", "__hash"), place)
 
     def _add(self, rows: pl.DataFrame, place: int) -> None:
         segment = Segment(os.urandom(8).hex(), rows)

@@ -8,12 +8,11 @@ from typing import Any, Literal
 
 from riverrun.errors import Location
 from riverrun.event_time import Pace
-from riverrun.processor import FrameProcessor, Processor
-from riverrun.program import EVENT, Aggregation, Emit, How, JoinKind, OnError, Order, PairTime, Side
+from riverrun.kernels.letters import OnError
+from riverrun.kernels.operator import Operator
 from riverrun.schema import Schema
 from riverrun.sinks import Sink
 from riverrun.times import EventTime
-from riverrun.windowing import Window
 
 
 @dataclass(frozen=True)
@@ -113,165 +112,34 @@ class SparkStep:
 
 
 @dataclass(frozen=True)
-class Aggregate:
-    """Rows grouped by key and window. Its output is a table; late rows leave by `Late`."""
+class Step:
+    """A step with state. What it does is the operator's business."""
 
-    input: Node
-    name: str
-    keys: tuple[str, ...]
-    window: Window
-    updatable: int
-    emit: Emit
-    late_alert: float | None
-    aggregations: tuple[Aggregation, ...]
-    schema: Schema
-    at: Location
-    on_error: OnError = "set aside"
+    inputs: tuple[Node, ...]
+    does: Operator
 
     @property
-    def table_key(self) -> tuple[str, ...]:
-        if self.window.kind == "sliding":
-            return (EVENT,)
-        return self.keys if self.window.kind == "all" else (*self.keys, "window_start")
-
-
-@dataclass(frozen=True)
-class Deduplicate:
-    """Of the rows of a key within a period, the first one."""
-
-    input: Node
-    name: str
-    keys: tuple[str, ...]
-    within: int
-    schema: Schema
-    at: Location
-    on_error: OnError = "set aside"
-
-
-@dataclass(frozen=True)
-class MarkSeen:
-    """A column that tells whether the key was seen before."""
-
-    input: Node
-    name: str
-    keys: tuple[str, ...]
-    column: str
-    capacity: int
-    error: float
-    schema: Schema
-    at: Location
-    on_error: OnError = "set aside"
-
-
-@dataclass(frozen=True)
-class Process:
-    """Rows by key into the user's own class. What it emits leaves by `Emitted`."""
-
-    input: Node
-    name: str
-    keys: tuple[str, ...]
-    processor: Processor | FrameProcessor
-    state: Schema
-    defaults: tuple[Any, ...]
-    outputs: tuple[tuple[str, Schema], ...]
-    schema: Schema
-    """Of the rows that enter."""
-    at: Location
-    on_error: OnError = "set aside"
-
-
-@dataclass(frozen=True)
-class ToTable:
-    """The latest row per key. Its output is a table."""
-
-    input: Node
-    name: str
-    keys: tuple[str, ...]
-    order: Order
-    delete: str | None
-    """The condition of rows that delete their key."""
-    replicate: bool
-    """Whether joins may keep the whole table in every page."""
-    schema: Schema
-    at: Location
-    on_error: OnError = "set aside"
-
-
-@dataclass(frozen=True)
-class Join:
-    """Rows of two sides with the same key, and for streams, near in time."""
-
-    left: Node
-    right: Node
-    name: str
-    kind: JoinKind
-    how: How
-    on: tuple[tuple[str, str], ...]
-    """Pairs of columns, left and right."""
-    types: tuple[str, ...]
-    """What they are compared in."""
-    shared: tuple[str, ...]
-    """Join columns that have one name on both sides, and are one column of the result."""
-    right_names: tuple[tuple[str, str], ...]
-    """The right side's other columns, and what they are called in the result."""
-    schema: Schema
-    at: Location
-    before: int = 0
-    after: int = 0
-    """A right row matches from `before` a left one's time until `after` it."""
-    condition: str | None = None
-    time: PairTime = "later"
-    history: int = 0
-    """How long versions are kept after they were replaced."""
-    corrections: bool = False
-    version: str | None = None
-    """The column that tells which version it is."""
-    on_error: OnError = "set aside"
+    def name(self) -> str:
+        return self.does.name
 
     @property
-    def keys(self) -> tuple[str, ...]:
-        return tuple(f"__k{number}" for number in range(len(self.on)))
+    def schema(self) -> Schema:
+        return self.does.schema
 
+    @property
+    def at(self) -> Location:
+        return self.does.at
 
-@dataclass(frozen=True)
-class Rank:
-    """Of the rows of each group, those with the highest or lowest values. A table of them."""
-
-    input: Node
-    name: str
-    keys: tuple[str, ...]
-    limit: int
-    by: str
-    descending: bool
-    place: str | None
-    """The column that tells the place of a row, if there is to be one."""
-    schema: Schema
-    at: Location
-    on_error: OnError = "stop"
-
-
-@dataclass(frozen=True)
-class Settle:
-    """Brings the changes of a key together, where they come from several pages."""
-
-    input: Node
-    name: str
-    keys: tuple[str, ...]
-    facts: bool
-    """Whether the changes leave as facts of a stream."""
-    schema: Schema
-    at: Location
-    on_error: OnError = "stop"
-
-
-StepNode = Aggregate | Deduplicate | MarkSeen | Process | ToTable | Join | Rank | Settle
+    @property
+    def on_error(self) -> OnError:
+        return self.does.on_error
 
 
 @dataclass(frozen=True)
 class Emitted:
-    """The rows of one output of a processor."""
+    """The rows of one of several outputs of a step."""
 
-    input: Process
+    input: Step
     output: str
     schema: Schema
     at: Location
@@ -285,33 +153,31 @@ class Emitted:
 class Late:
     """The rows that came too late for a step, as they entered it."""
 
-    input: Aggregate | Deduplicate | Join
-    schema: Schema
+    input: Step
+    number: int
+    """Of the input that they came by."""
     at: Location
-    side: Side = "left"
-    """Of a join."""
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.inputs[self.number].schema.visible
 
 
-Node = (
-    Source
-    | Where
-    | Select
-    | WithColumns
-    | Explode
-    | Union
-    | KeyBy
-    | SparkStep
-    | Aggregate
-    | Deduplicate
-    | MarkSeen
-    | Process
-    | ToTable
-    | Join
-    | Rank
-    | Settle
-    | Emitted
-    | Late
-)
+@dataclass(frozen=True)
+class Versions:
+    """What a table is told, row by row, in place of the step that would keep the latest ones."""
+
+    input: Node
+    table: Operator
+    at: Location
+
+    @property
+    def schema(self) -> Schema:
+        return self.table.schema
+
+
+Stateless = Where | Select | WithColumns | Explode | KeyBy | SparkStep | Versions
+Node = Source | Stateless | Union | Step | Emitted | Late
 
 
 @dataclass(frozen=True)
@@ -323,7 +189,19 @@ class Output:
     at: Location
     label: str | None = None
     on_error: OnError = "set aside"
+    added: bool = False
+    """Whether riverrun adds it by default."""
 
     @property
     def name(self) -> str:
         return self.label or self.sink.name
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A program as its nodes, before and after each pass."""
+
+    name: str
+    pages: int
+    outputs: tuple[Output, ...]
+    """Without dead letters, which come from everywhere."""

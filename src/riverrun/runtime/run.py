@@ -22,9 +22,9 @@ from riverrun.delivery.destinations import Places, destinations
 from riverrun.embedded import java, kafka, postgres
 from riverrun.errors import ConfigError, TopicError
 from riverrun.event_time import Duration, microseconds
-from riverrun.program import Program
+from riverrun.kernels.program import Program
 from riverrun.runtime import applications, checkpoint, upgrades
-from riverrun.runtime.shape import shape_of
+from riverrun.runtime.shape import shape as shape_of
 from riverrun.sinks import Postgres, Sqlite
 from riverrun.spark import drain
 from riverrun.spark import session as spark_session
@@ -119,7 +119,7 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
     with checkpoint.held(folder, program.name):
         if options.fresh:
             checkpoint.forget(folder)
-        shape = shape_of(app)
+        shape = shape_of(program)
         upgrades.require_fit(folder, shape)
         found = java.find(settings.cache)
         if settings.brokers is None and not kafka.running(settings):

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
+from riverrun.edges import Edge
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.pages import PageKernel
 from riverrun.kernels.state import SegmentCache
@@ -58,7 +59,7 @@ class PageProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         page = int(key[0])
         chunks = [
-            Chunk(page, edge, seq, data)
+            Chunk(page, Edge.parse(edge), seq, data)
             for frame in rows
             for edge, seq, data in zip(frame["edge"], frame["seq"], frame["data"], strict=True)
         ]
@@ -69,7 +70,8 @@ class PageProcessor(StatefulProcessor):
         if head is not None:
             self.head.update((head,))
         if out:
-            yield pd.DataFrame(out, columns=["page", "edge", "seq", "data"])
+            sent = [(chunk.page, str(chunk.edge), chunk.seq, chunk.data) for chunk in out]
+            yield pd.DataFrame(sent, columns=["page", "edge", "seq", "data"])
 
     def close(self) -> None:
         pass

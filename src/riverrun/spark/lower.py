@@ -11,15 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
+from riverrun.columns import PLACE
+from riverrun.edges import Edge
 from riverrun.errors import ProgramError
-from riverrun.event_time import END
-from riverrun.kernels.chunks import Chunk, unpack
-from riverrun.kernels.isolation import evaluated
-from riverrun.kernels.lots import LotReader, counted
-from riverrun.kernels.pages import status_chunk
-from riverrun.kernels.steps import PLACE
-from riverrun.plan.compile import FACT_TYPES
-from riverrun.program import SparkSpec
+from riverrun.kernels.chunks import unpack
+from riverrun.kernels.program import SparkSpec
 from riverrun.schema import quoted
 from riverrun.spark.exchange import PageProcessor
 from riverrun.spark.source import (
@@ -27,8 +23,11 @@ from riverrun.spark.source import (
     Job,
     RiverrunSource,
     as_batches,
+    as_chunks,
     lot_reader,
 )
+
+PLACE_TYPES = ("TIMESTAMP", "BIGINT", "BIGINT")
 
 Functions = Mapping[str, Callable[[Any], Any]]
 
@@ -63,7 +62,7 @@ def _through_spark(
 ) -> DataFrame:
     """Rows of the step's edge as columns, through the user's function, and packed again."""
     columns = _spark_columns(step, encoded)
-    rows = chunks.where(chunks.edge == step.input).mapInArrow(
+    rows = chunks.where(chunks.edge == str(step.input)).mapInArrow(
         _unpacked(columns), from_arrow_schema(columns)
     )
     made = function(rows)
@@ -74,13 +73,13 @@ def _through_spark(
             hint="keep the columns that start with two underscores, e.g. with df.select('*', …)",
         )
     packed = made.mapInArrow(_packed(step.output, encoded), CHUNK_SCHEMA)
-    return chunks.where(chunks.edge != step.input).union(packed)
+    return chunks.where(chunks.edge != str(step.input)).union(packed)
 
 
 def _spark_columns(step: SparkSpec, encoded: str) -> pa.Schema:
     columns = [
         *((c.name, c.type) for c in step.schema.columns),
-        *zip(PLACE, FACT_TYPES, strict=True),
+        *zip(PLACE, PLACE_TYPES, strict=True),
     ]
     nulls = ", ".join(f"NULL::{type} AS {quoted(name)}" for name, type in columns)
     return lot_reader(encoded).evaluator.run(f"SELECT {nulls} LIMIT 0").schema
@@ -96,12 +95,13 @@ def _unpacked(schema: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterato
 
 
 def _packed(
-    edge: str, encoded: str
+    edge: Edge, encoded: str
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def pack_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reader = lot_reader(encoded)
         for batch in batches:
-            yield from as_batches(_branched(reader, edge, pa.Table.from_batches([batch])))
+            rows = pa.Table.from_batches([batch])
+            yield from as_batches(list(reader.from_spark(edge, rows)))
 
     return pack_rows
 
@@ -112,31 +112,7 @@ def _forwarded(
     """Between two exchanges: rows for the next steps, packed by their new key."""
 
     def forward(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        chunks = [
-            Chunk(*row)
-            for batch in batches
-            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        ]
+        chunks = [chunk for batch in batches for chunk in as_chunks(batch)]
         yield from as_batches(list(lot_reader(encoded).forward(chunks)))
 
     return forward
-
-
-def _branched(reader: LotReader, edge: str, rows: pa.Table) -> list[Chunk]:
-    if rows.num_rows == 0:
-        return []
-    seq = int(rows["__pos"][0].as_py())
-    found: list[Chunk] = []
-    for branch in reader.program.branches_of(edge):
-        made = rows
-        if branch.query is not None:
-            step = reader.program.step_at(branch.target)
-            closed = step.last_closed(END) if step else END
-            query = branch.when_closed(closed)
-            made, failures = evaluated(reader.evaluator, branch, query, rows)
-            found += reader.set_aside(failures, seq)
-        made, count = counted(made)
-        if step := reader.program.step_at(branch.target):
-            found.append(status_chunk(0, rows={step.name: count}))
-        found += reader.packed(branch.target, made, seq)
-    return found

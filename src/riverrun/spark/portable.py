@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,7 +12,8 @@ from typing import Any
 from pyspark import cloudpickle
 
 from riverrun.errors import ProgramError
-from riverrun.program import Processing, Program
+from riverrun.kernels.program import Program
+from riverrun.operators.process.spec import ProcessSpec
 
 
 def portable(job: Any, program: Program) -> bytes:
@@ -25,17 +25,11 @@ def portable(job: Any, program: Program) -> bytes:
         return data
 
 
-def without_processors(program: Program) -> Program:
-    """All that is needed to write what a program gives."""
-    others = tuple(step for step in program.steps if not isinstance(step, Processing))
-    return replace(program, steps=others)
+def _processing(program: Program) -> list[ProcessSpec]:
+    return [step.does for step in program.steps if isinstance(step.does, ProcessSpec)]
 
 
-def _processing(program: Program) -> list[Processing]:
-    return [step for step in program.steps if isinstance(step, Processing)]
-
-
-def _require_portable(step: Processing) -> None:
+def _require_portable(step: ProcessSpec) -> None:
     try:
         cloudpickle.dumps(step.processor)
     except Exception as error:

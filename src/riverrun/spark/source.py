@@ -6,7 +6,7 @@ import base64
 import json
 import pickle
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,15 +32,15 @@ from riverrun.connectors.planning import (
     tasks,
 )
 from riverrun.delivery.destinations import Places
-from riverrun.delivery.outbox import Status
+from riverrun.edges import Edge
 from riverrun.event_time import Now, Punctuation
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.letters import Original, RecordPlace
 from riverrun.kernels.lots import Lot, LotReader
-from riverrun.kernels.pages import PUNCTUATION, encode_punctuation, status_chunk
-from riverrun.program import Program
+from riverrun.kernels.messages import Status, marks
+from riverrun.kernels.program import Program
 from riverrun.spark import drain
-from riverrun.spark.portable import portable, without_processors
+from riverrun.spark.portable import portable
 from riverrun.spark.writer import Identity, StreamSink, last_status
 from riverrun.spark.zygote import settle
 
@@ -100,7 +100,7 @@ class RiverrunSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:
         job = job_of(self.options["job"])
         return StreamSink(
-            without_processors(job.program),
+            job.program.for_writing,
             job.identity,
             places=job.places,
             status=job.status,
@@ -186,14 +186,13 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         status = Status(tick=tick)
         for lot in _lots(self.encoded, partition):
             reading = reader.read(lot, partition.now)
-            status.add(Status(events=lot.records.num_rows, **reading.counts))
+            status.add(reading.counts)
             punctuation.add(Punctuation(highs=reading.highs))
             yield from as_batches(reading.chunks)
-        marks = [status_chunk(0, **asdict(status))]
+        told = [status.chunk()]
         if job.program.steps:
-            data = encode_punctuation(punctuation)
-            marks += [Chunk(page, PUNCTUATION, 0, data) for page in range(job.program.pages)]
-        yield from as_batches(marks)
+            told += marks(punctuation, job.program.pages)
+        yield from as_batches(told)
 
 
 def _lots(encoded: str, task: Task) -> Iterator[Lot]:
@@ -226,6 +225,11 @@ def kafka_records(client: str) -> KafkaRecords:
 
 def as_batches(chunks: list[Chunk]) -> Iterator[pa.RecordBatch]:
     if chunks:
-        columns = zip(*chunks, strict=True)
+        columns = zip(*((c.page, str(c.edge), c.seq, c.data) for c in chunks), strict=True)
         arrays = [pa.array(column, f.type) for column, f in zip(columns, ARROW_SCHEMA, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
+
+
+def as_chunks(batch: pa.RecordBatch) -> Iterator[Chunk]:
+    for page, edge, seq, data in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+        yield Chunk(page, Edge.parse(edge), seq, data)

@@ -18,11 +18,13 @@ from riverrun.delivery.alerts import LateShares
 from riverrun.delivery.destination import Part, Rows
 from riverrun.delivery.destinations import Places, by_destination, destinations
 from riverrun.delivery.encode import Line, lines, ordered
-from riverrun.delivery.outbox import Outbox, Status
+from riverrun.delivery.outbox import Outbox
+from riverrun.edges import Edge
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.letters import Fetch
+from riverrun.kernels.messages import Status
+from riverrun.kernels.program import Program
 from riverrun.kernels.sql import Evaluator
-from riverrun.program import Program
 from riverrun.sinks import Screen
 from riverrun.spark.zygote import settle
 
@@ -69,8 +71,8 @@ class StreamSink(DataSourceStreamArrowWriter):
                 destination.begin(self._part(0))
         outbox = Outbox(self.program, _evaluator(), self.originals)
         for batch in iterator:
-            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                outbox.add(Chunk(*row))
+            for page, edge, seq, data in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+                outbox.add(Chunk(page, Edge.parse(edge), seq, data))
         delivered = Delivered(outbox.status)
         found = list(outbox.outputs())
         for output, rows in found:

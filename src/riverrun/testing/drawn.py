@@ -25,7 +25,7 @@ from riverrun.connectors.files import as_bytes
 from riverrun.connectors.lines import Record
 from riverrun.delivery.encode import Line
 from riverrun.errors import InputError
-from riverrun.program import SourceSpec
+from riverrun.kernels.program import SourceSpec
 
 DAY = "2026-01-01"
 RECORD_COLUMNS = ("_key", "_partition", "_timestamp")

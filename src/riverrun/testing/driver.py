@@ -20,7 +20,7 @@ from riverrun.connectors.lines import Record
 from riverrun.delivery import encode
 from riverrun.delivery.alerts import LateShares
 from riverrun.delivery.encode import Line, lines, ordered
-from riverrun.delivery.outbox import Outbox, Status
+from riverrun.delivery.outbox import Outbox
 from riverrun.errors import InputError, ProgramError, caller
 from riverrun.event_time import (
     Duration,
@@ -32,9 +32,10 @@ from riverrun.event_time import (
 )
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.lots import LotReader
-from riverrun.kernels.pages import PUNCTUATION, PageKernel, encode_punctuation
+from riverrun.kernels.messages import Status, marks
+from riverrun.kernels.pages import PageKernel
+from riverrun.kernels.program import OutputSpec, SourceSpec
 from riverrun.kernels.state import SegmentCache
-from riverrun.program import OutputSpec, SourceSpec
 from riverrun.sinks import Topic
 from riverrun.testing.drawn import Lines, parse, records
 
@@ -230,11 +231,7 @@ class Driver:
         outbox = Outbox(self.program, self.reader.evaluator, self.topics.originals)
         chunks = self._read(ends, punctuation, outbox.status)
         checkpoint = Checkpoint(read={**start.read, **ends})
-        marks = [
-            Chunk(page, PUNCTUATION, 0, encode_punctuation(punctuation))
-            for page in range(self.program.pages)
-        ]
-        chunks += marks if self.kernels else []
+        chunks += marks(punctuation, self.program.pages) if self.kernels else []
         for level in range(len(self.kernels)):
             chunks = [
                 chunk
@@ -276,7 +273,7 @@ class Driver:
         for lot in self.topics.lots(ranges, headers):
             reading = self.reader.read(lot, now)
             chunks += reading.chunks
-            status.add(Status(events=lot.records.num_rows, **reading.counts))
+            status.add(reading.counts)
             punctuation.add(Punctuation(highs=reading.highs))
         return chunks
 

@@ -1,0 +1,198 @@
+"""From a plan to a program: every path from a source or step to a step or output is one query."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from riverrun.columns import HEADERS, HIDDEN, PLACE
+from riverrun.compiler.passes import passed
+from riverrun.compiler.paths import paths, relation_of
+from riverrun.edges import Edge
+from riverrun.errors import ProgramError
+from riverrun.event_time import Pace
+from riverrun.kernels.program import (
+    Branch,
+    OutputSpec,
+    PlacedStep,
+    Program,
+    SourceSpec,
+    SparkSpec,
+    dead_output,
+)
+from riverrun.plan.nodes import Node, Output, Plan, Source, SparkStep, Step
+from riverrun.plan.rows import changes, form_of, inputs_of, key_of, nodes_of, origins, steps_of
+from riverrun.schema import METADATA, column_list, quoted
+from riverrun.sinks import Guarantee, Topic
+
+HEADER_TYPE = dict(METADATA)["_headers"]
+
+
+def compile_program(given: Plan, delivery: Guarantee) -> Program:
+    plan = passed(given)
+    nodes, steps = nodes_of(plan.outputs), steps_of(plan.outputs)
+    sparks = [node for node in nodes if isinstance(node, SparkStep)]
+    branches = [
+        *(branch for step in steps for branch in _into_step(step)),
+        *(branch for step in sparks for branch in _into_spark(step)),
+        *(branch for output in plan.outputs for branch in _into_output(output)),
+    ]
+    sources = sorted((n for n in nodes if isinstance(n, Source)), key=lambda each: each.topic)
+    return Program(
+        name=plan.name,
+        pages=plan.pages,
+        sources=tuple(_source_spec(index, node, branches) for index, node in enumerate(sources)),
+        branches=tuple(branches),
+        steps=tuple(map(_placed, steps)),
+        outputs=(*map(_output_spec, plan.outputs), dead_output(plan.name)),
+        spark_steps=tuple(SparkSpec(step.name, step.input.schema.visible) for step in sparks),
+        delivery=delivery,
+    )
+
+
+def spark_functions(outputs: tuple[Output, ...]) -> dict[str, Callable[[Any], Any]]:
+    return {node.name: node.function for node in nodes_of(outputs) if isinstance(node, SparkStep)}
+
+
+def _output_spec(output: Output) -> OutputSpec:
+    node = output.input
+    return OutputSpec(output.name, output.sink, node.schema.visible, key_of(node), changes(node))
+
+
+def _source_spec(index: int, node: Source, branches: list[Branch]) -> SourceSpec:
+    text = " ".join([*node.reads, *(branch.query or "" for branch in branches)])
+    used = frozenset(name for name, _ in METADATA if re.search(rf"\b{name}\b", text))
+    return SourceSpec(
+        topic=node.topic,
+        index=index,
+        schema=node.fields,
+        time=node.time,
+        key=node.key,
+        pace=node.pace,
+        start=node.start,
+        on_loss=node.on_loss,
+        metadata=used,
+        producer=node.producer,
+        punctuation=node.punctuation,
+        max_ahead=node.max_ahead,
+        table_key=node.table_key,
+        at=str(node.at),
+        on_error=node.on_error,
+    )
+
+
+def _placed(step: Step) -> PlacedStep:
+    awaited = [_paces(node) for way, node in _ways(step) if way.awaited]
+    return PlacedStep(step.does, _level(step), _clock(step), _slowest(awaited))
+
+
+def _ways(step: Step) -> Iterator[tuple[Any, Node]]:
+    return zip(step.does.inputs, step.inputs, strict=True)
+
+
+def _level(step: Step) -> int:
+    """How many exchanges rows pass before the step's own."""
+    before = (
+        _level(each) + (0 if way.stays else 1)
+        for way, node in _ways(step)
+        for each in origins(node)
+        if isinstance(each, Step)
+    )
+    return max(before, default=0)
+
+
+def _clock(step: Step) -> dict[str, Pace]:
+    """What moves a step's clock: topics, and how long to wait for the last row of each."""
+    return _slowest(_paces(node) for way, node in _ways(step) if way.moves_clock)
+
+
+def _paces(node: Node) -> dict[str, Pace]:
+    """The same for what comes after a node."""
+    if isinstance(node, Source):
+        return {node.topic: node.pace}
+    if not isinstance(node, Step):
+        return _slowest(map(_paces, inputs_of(node)))
+    leaving = node.does.leaving
+    if leaving.at_tick:
+        return {node.name: Pace(0, 0, "tick")}
+    found = _clock(node)
+    return {n: replace(pace, lateness=pace.lateness + leaving.delay) for n, pace in found.items()}
+
+
+def _slowest(several: Iterable[dict[str, Pace]]) -> dict[str, Pace]:
+    found: dict[str, Pace] = {}
+    for paces in several:
+        for topic, pace in paces.items():
+            known = found.get(topic, pace)
+            found[topic] = pace if pace.lateness >= known.lateness else known
+    return found
+
+
+def _into_output(output: Output) -> Iterator[Branch]:
+    columns = output.input.schema.visible.names
+    own_key = tuple(name for name in key_of(output.input) if name not in columns)
+    form = form_of(output.input)
+    for origin, query in paths(output.input):
+        headers = _headers(output)
+        chosen = f"SELECT {column_list((*columns, *own_key, *HIDDEN[form]))}{headers}"
+        chosen = f"{chosen} FROM {relation_of(query)}"
+        if form == "changes" and query:
+            # a row that is taken back and put there again unchanged is no change
+            chosen = f"{chosen} QUALIFY count(*) OVER (PARTITION BY {column_list(columns)}) = 1"
+        yield Branch(
+            origin,
+            form,
+            chosen if query or own_key or headers else None,
+            Edge("out", output.name),
+            str(output.at),
+            on_error=output.on_error,
+        )
+
+
+def _headers(output: Output) -> str:
+    """The column of a record's headers, if there is one."""
+    if not isinstance(output.sink, Topic) or output.sink.headers is None:
+        return ""
+    column = output.sink.headers
+    output.input.schema.require(column, output.at)
+    found = output.input.schema.type_of(column)
+    if changes(output.input) or found != HEADER_TYPE:
+        raise ProgramError(
+            f"{column!r} cannot be the headers of records",
+            where=output.at,
+            got="rows of a table have none" if changes(output.input) else f"it is {found}",
+            hint=f"headers are of a stream, in a column of type {HEADER_TYPE}",
+        )
+    return f", {quoted(column)} AS {HEADERS}"
+
+
+def _into_spark(step: SparkStep) -> Iterator[Branch]:
+    columns = (*step.input.schema.visible.names, *PLACE)
+    for origin, query in paths(step.input):
+        if origin.kind not in ("source", "from spark"):
+            raise ProgramError(
+                f"the step {step.name!r} is fed by another step",
+                where=step.at,
+                got=str(origin),
+                hint="write to a topic with .to(…), and read the topic in another application",
+            )
+        final = f"SELECT {column_list(columns)} FROM {relation_of(query)}"
+        yield Branch(origin, "facts", final, Edge("spark", step.name), str(step.at))
+
+
+def _into_step(step: Step) -> Iterator[Branch]:
+    for number, node in enumerate(step.inputs):
+        for origin, query in paths(node):
+            entry = step.does.enter(number, relation_of(query))
+            yield Branch(
+                origin,
+                form_of(node),
+                entry.query,
+                step.does.input_edge(number),
+                str(step.at),
+                entry.combined,
+                entry.patience,
+                step.on_error,
+            )

@@ -1,0 +1,260 @@
+"""A program as people read it: sources, steps and outputs, each with the user's own line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, assert_never
+
+from riverrun.errors import Location
+from riverrun.event_time import UNITS, duration_text
+from riverrun.kernels.program import DEAD_SCHEMA, dead_output
+from riverrun.plan.nodes import (
+    Emitted,
+    Explode,
+    KeyBy,
+    Late,
+    Node,
+    Output,
+    Plan,
+    Select,
+    Source,
+    SparkStep,
+    Step,
+    Union,
+    Versions,
+    Where,
+    WithColumns,
+)
+from riverrun.plan.rows import changes, inputs_of, key_of, nodes_of, steps_of
+from riverrun.schema import Schema, columns_text, plain, quoted
+
+MAX_AHEAD = UNITS["day"]
+
+
+def sources_of(plan: Plan) -> list[Source]:
+    return [node for node in nodes_of(plan.outputs) if isinstance(node, Source)]
+
+
+def as_text(plan: Plan, folder: Path) -> str:
+    """Blocks of lines; files are shown as seen from `folder`. The plan has gone through all
+    passes."""
+    blocks = [
+        [f"{plan.name} ({plan.pages} pages)"],
+        *(_source_block(source, folder) for source in sources_of(plan)),
+        *(_step_block(step, folder) for step in steps_of(plan.outputs)),
+        *(_output_block(output, folder) for output in plan.outputs),
+        _dead_block(plan),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def _source_block(source: Source, folder: Path) -> list[str]:
+    pace = source.pace
+    return [
+        _headline(f"source {source.topic}", source.at, folder),
+        _field("schema", columns_text(source.schema)),
+        _field("key", source.key or ", ".join(source.table_key) or "none"),
+        _field("time", str(source.time)),
+        _field("lateness", f"{duration_text(pace.lateness)}, idle {duration_text(pace.idle)}"),
+        *(_field(name, text or "none") for name, text in _unusual(source).items()),
+        _field("start", source.start),
+    ]
+
+
+def _unusual(source: Source) -> dict[str, str | None]:
+    """What a source says of time beyond the defaults."""
+    found: dict[str, str | None] = {}
+    if source.producer is not None:
+        found["producer"] = source.producer
+    if source.punctuation is not None:
+        found["punctuation"] = source.punctuation
+    if source.max_ahead != MAX_AHEAD:
+        found["max_ahead"] = None if source.max_ahead is None else duration_text(source.max_ahead)
+    return found | _policy(source)
+
+
+def _policy(node: Source | Step | Output) -> dict[str, str | None]:
+    """What happens to rows that fail, where the program says so."""
+    said = node.on_error != ("stop" if _always_stops(node) else "set aside")
+    return {"on_error": node.on_error} if said else {}
+
+
+def _always_stops(node: Source | Step | Output) -> bool:
+    inputs = (node.input,) if isinstance(node, Output) else inputs_of(node)
+    return any(map(changes, inputs[:1]))
+
+
+def _step_block(step: Step, folder: Path) -> list[str]:
+    ways = zip(step.does.inputs, step.inputs, strict=True)
+    return [
+        _headline(f"step {step.name}", step.at, folder),
+        *(line for way, node in ways for line in _paths_text(node, folder, way.word)),
+        _field("keys", ", ".join(step.does.key_words())),
+        *(_field(name, text) for name, text in step.does.words().lines),
+        *(_field(name, str(text)) for name, text in _policy(step).items()),
+    ]
+
+
+def _output_block(output: Output, folder: Path) -> list[str]:
+    kind = "table" if changes(output.input) else "stream"
+    by = ", by default" if output.added else ""
+    return [
+        _headline(f"output {output.name} ({kind}{by})", output.at, folder),
+        *_paths_text(output.input, folder),
+        _field("columns", columns_text(output.input.schema)),
+        _field("key", ", ".join(key_of(output.input)) or "none"),
+        _field("to", output.sink.text),
+        *(_field(name, str(text)) for name, text in _policy(output).items()),
+    ]
+
+
+def _dead_block(plan: Plan) -> list[str]:
+    dead = dead_output(plan.name)
+    failing = dict.fromkeys(step.does.fails_on for step in steps_of(plan.outputs))
+    return [
+        f"output {dead.name} (stream, by default)",
+        _field(
+            "from",
+            "records that cannot be read, or that an expression fails on"
+            + "".join(f", and {each}" for each in failing if each),
+        ),
+        _field("columns", columns_text(DEAD_SCHEMA)),
+        _field("key", ", ".join(dead.key)),
+        _field("to", dead.sink.text),
+    ]
+
+
+def _headline(title: str, at: Location, folder: Path) -> str:
+    return f"{title}  # {_place(at, folder)}"
+
+
+def _field(name: str, text: str) -> str:
+    return f"  {name:<9} {text}"
+
+
+def _place(at: Location, folder: Path) -> str:
+    path = Path(at.file)
+    return f"{path.relative_to(folder) if path.is_relative_to(folder) else path}:{at.line}"
+
+
+def paths(node: Node) -> Iterator[tuple[Node, list[Node]]]:
+    """Every way from a source or a step to this node, with the stateless steps passed on it."""
+    if isinstance(node, Source | Step):
+        yield node, []
+        return
+    for each in inputs_of(node):
+        for origin, passed in paths(each):
+            yield origin, [*passed, node]
+
+
+def _paths_text(node: Node, folder: Path, word: str = "from") -> Iterator[str]:
+    for number, (origin, passed) in enumerate(paths(node)):
+        yield _field(f"and {word}" if number else word, operation(origin))
+        for each in passed:
+            yield _field("", f"{operation(each)}  # {_place(each.at, folder)}")
+
+
+def operation(node: Node) -> str:
+    """A stateless step in the program's own words."""
+    match node:
+        case Where():
+            return f"where {plain(node.condition)}"
+        case Select() | WithColumns():
+            word = "select" if isinstance(node, Select) else "with_columns"
+            return f"{word} {', '.join(_computed(*pair) for pair in node.columns)}"
+        case Explode():
+            return f"explode {node.column}"
+        case KeyBy():
+            return f"key_by {', '.join(node.columns)}"
+        case SparkStep():
+            return f"spark {node.name}"
+        case Emitted():
+            return f"output {node.output}"
+        case Late():
+            port = node.input.does.inputs[node.number].port
+            return f"late rows of the {port} side" if port else "late rows"
+        case Versions():
+            return f"table by {', '.join(node.table.keys)}"
+        case Union():
+            return "union"
+        case Source() | Step():
+            return node.topic if isinstance(node, Source) else node.name
+        case _:
+            assert_never(node)
+
+
+def _computed(name: str, expression: str) -> str:
+    return name if expression == quoted(name) else f"{name} = {plain(expression)}"
+
+
+def as_dict(plan: Plan) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "name": plan.name,
+        "pages": plan.pages,
+        "sources": [_source_dict(source) for source in sources_of(plan)],
+        "steps": [_step_dict(step) for step in steps_of(plan.outputs)],
+        "outputs": [*map(_output_dict, plan.outputs), _dead_dict(plan.name)],
+    }
+
+
+def _source_dict(source: Source) -> dict[str, Any]:
+    return {
+        "topic": source.topic,
+        "schema": _schema_dict(source.schema),
+        "key": source.key or list(source.table_key) or None,
+        "time": str(source.time),
+        "lateness": duration_text(source.pace.lateness),
+        "idle": duration_text(source.pace.idle),
+        **_unusual(source),
+        "start": source.start,
+        "at": str(source.at),
+    }
+
+
+def _step_dict(step: Step) -> dict[str, Any]:
+    ways = zip(step.does.inputs, step.inputs, strict=True)
+    return {
+        "name": step.name,
+        **{way.word: _paths_dict(node) for way, node in ways},
+        "keys": step.does.key_words(),
+        **step.does.words().data,
+        **_policy(step),
+        "at": str(step.at),
+    }
+
+
+def _output_dict(output: Output) -> dict[str, Any]:
+    return {
+        "name": output.name,
+        "kind": "table" if changes(output.input) else "stream",
+        "default": output.added,
+        "from": _paths_dict(output.input),
+        "columns": _schema_dict(output.input.schema),
+        "key": list(key_of(output.input)),
+        "to": output.sink.text,
+        **_policy(output),
+        "at": str(output.at),
+    }
+
+
+def _dead_dict(app: str) -> dict[str, Any]:
+    dead = dead_output(app)
+    described = {"name": dead.name, "kind": "stream", "default": True, "from": []}
+    key, columns = list(dead.key), _schema_dict(DEAD_SCHEMA)
+    return described | {"columns": columns, "key": key, "to": dead.sink.text, "at": None}
+
+
+def _schema_dict(schema: Schema) -> list[dict[str, str]]:
+    return [{"name": each.name, "type": each.type} for each in schema.visible.columns]
+
+
+def _paths_dict(node: Node) -> list[dict[str, Any]]:
+    return [
+        {
+            "origin": operation(origin),
+            "steps": [{"does": operation(each), "at": str(each.at)} for each in passed],
+        }
+        for origin, passed in paths(node)
+    ]

@@ -1,0 +1,104 @@
+"""The ways that rows take between two exchanges, each as one query over the relation `rows`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from riverrun.columns import GONE, HIDDEN
+from riverrun.edges import Edge
+from riverrun.plan.nodes import (
+    Emitted,
+    Explode,
+    KeyBy,
+    Late,
+    Node,
+    Select,
+    Source,
+    SparkStep,
+    Step,
+    Union,
+    Versions,
+    Where,
+    WithColumns,
+)
+from riverrun.plan.rows import form_of
+from riverrun.schema import column_list, quoted
+
+Path = tuple[Edge, str | None]
+"""Where rows come from, and the query; None passes them on as they are."""
+
+
+def paths(node: Node) -> Iterator[Path]:
+    """Every way from an origin's rows to this node."""
+    match node:
+        case Source():
+            yield Edge("source", node.topic), None
+        case Late():
+            yield node.input.does.late_edge(node.number), None
+        case Emitted():
+            yield node.input.does.output_edge(node.output), None
+        case Step():
+            yield node.does.output_edge(), None
+        case SparkStep():
+            yield Edge("from spark", node.name), None
+        case Union():
+            for index, each in enumerate(node.inputs):
+                for origin, query in paths(each):
+                    yield origin, _member(node, index, relation_of(query))
+        case KeyBy():
+            yield from paths(node.input)
+        case Where() | Select() | WithColumns() | Explode() | Versions():
+            for origin, query in paths(node.input):
+                yield origin, _stateless(node, relation_of(query))
+        case _:
+            assert_never(node)
+
+
+def relation_of(query: str | None) -> str:
+    """What stands after FROM for the rows of a path."""
+    return f"({query})" if query else "rows"
+
+
+def _member(node: Union, index: int, source: str) -> str:
+    columns = column_list(node.schema.visible.names)
+    sub = f"__sub * {len(node.inputs)} + {index} AS __sub"
+    return f"SELECT {columns}, __at, __pos, {sub} FROM {source}"
+
+
+def _stateless(node: Where | Select | WithColumns | Explode | Versions, source: str) -> str:
+    match node:
+        case Where():
+            return _where(node, source)
+        case Select():
+            columns = ", ".join(f"({sql}) AS {quoted(name)}" for name, sql in node.columns)
+            return f"SELECT {columns}, {column_list(HIDDEN[form_of(node)])} FROM {source}"
+        case WithColumns():
+            new = ", ".join(f"({sql}) AS {quoted(name)}" for name, sql in node.columns)
+            known = [name for name, _ in node.columns if name in node.input.schema]
+            kept = f"* EXCLUDE ({column_list(known)})" if known else "*"
+            return f"SELECT {kept}, {new} FROM {source}"
+        case Explode():
+            return _explode(node, source)
+        case Versions():
+            query = node.table.versions(source)
+            assert query is not None
+            return query
+
+
+def _where(node: Where, source: str) -> str:
+    if form_of(node) != "versions":
+        return f"SELECT * FROM {source} WHERE ({node.condition})"
+    # a version that does not hold the condition deletes the row of its key
+    gone = f"{GONE} OR NOT coalesce(({node.condition}), false)"
+    return f"SELECT * REPLACE ({gone} AS {GONE}) FROM {source}"
+
+
+def _explode(node: Explode, source: str) -> str:
+    others = column_list(name for name in node.schema.names if name != node.column)
+    column = quoted(node.column)
+    # the place of an element within its list keeps rows of one record in order
+    return (
+        f"SELECT {others}{', ' if others else ''}unnest({column}) AS {column}, __at, __pos, "
+        f"__sub * 1048576 + unnest(range(len({column}))) AS __sub FROM {source}"
+    )

@@ -1,0 +1,108 @@
+"""Rows with a group key, and perhaps a window: what `.group_by(…)` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from riverrun.aggregate import Agg
+from riverrun.errors import ProgramError, caller
+from riverrun.event_time import Duration, microseconds
+from riverrun.kernels.letters import OnError
+from riverrun.operators.aggregate import Emit, Window, aggregate, check_window
+from riverrun.operators.rank import rank
+from riverrun.operators.windows.all_time import AllTime
+from riverrun.plan.building import checked_name, checked_policy, step_keys
+from riverrun.plan.nodes import Node
+from riverrun.plan.rows import changes
+
+T = TypeVar("T")
+"""What groups become: a table of the language."""
+
+
+WHOLE = AllTime()
+
+
+@dataclass(frozen=True)
+class Grouped(Generic[T]):
+    """Rows with a group key, and perhaps a window: one `.agg(…)` away from a table."""
+
+    rows: Node
+    keys: tuple[str, ...]
+    name: str | None
+    on_error: OnError
+    as_table: Callable[[Node], T]
+    per: Window = WHOLE
+    updatable: int = 0
+    emit: Emit = "changes"
+    late_alert: float | None = None
+
+    def window(
+        self,
+        window: Window,
+        *,
+        updatable: Duration = "0 seconds",
+        emit: Emit | None = None,
+        late_alert: float | None = None,
+    ) -> Grouped[T]:
+        """Aggregate per window of event time.
+
+        emit="ready": once when the window is ready, then a correction for each straggler that
+        comes within `updatable`; "changes": at every batch; "final": once, when it closes.
+        `late_alert=0.01` gives an alert when more than that share of rows is late.
+        """
+        at = caller()
+        check_window(self.rows, window, late_alert, at)
+        if emit is None:
+            emit = "ready" if window.closes else "changes"
+        if emit not in ("changes", "ready", "final"):
+            raise ProgramError("emit is one of changes, ready, final", where=at, got=repr(emit))
+        period = microseconds(updatable, at)
+        return replace(self, per=window, updatable=period, emit=emit, late_alert=late_alert)
+
+    def agg(self, **aggregates: Agg) -> T:
+        """Compute aggregates: `agg(views=rr.count(), time=rr.avg("ms"))`."""
+        return self.as_table(aggregate(
+            self.rows, aggregates, keys=self.keys, name=self.name, window=self.per,
+            updatable=self.updatable, emit=self.emit, late_alert=self.late_alert,
+            on_error=self.on_error, at=caller(),
+        ))  # fmt: skip
+
+    def top(self, limit: int, *, by: str, place: str | None = None) -> T:
+        """Of each group the rows with the highest values of `by`: `top(10, by="total")`.
+
+        Of rows with the same value the one with the lower key is first. `place` names a column for
+        the row's place, from 1 on.
+        """
+        return self._ranked(limit, by, place, descending=True)
+
+    def bottom(self, limit: int, *, by: str, place: str | None = None) -> T:
+        """Of each group the rows with the lowest values of `by`."""
+        return self._ranked(limit, by, place, descending=False)
+
+    def _ranked(self, limit: int, by: str, place: str | None, *, descending: bool) -> T:
+        at = caller()
+        if not changes(self.rows):
+            raise ProgramError(
+                "only the rows of a table can be ranked",
+                where=at,
+                hint="make one of the stream: .to_table(…), or an aggregate",
+            )
+        return self.as_table(rank(
+            self.rows, self.keys, limit=limit, by=by, descending=descending, place=place,
+            name=self.name, at=at,
+        ))  # fmt: skip
+
+
+def grouped(
+    rows: Node,
+    columns: tuple[str, ...],
+    name: str | None,
+    on_error: OnError | None,
+    as_table: Callable[[Node], T],
+) -> Grouped[T]:
+    at = caller()
+    keys = step_keys("group_by", rows, columns, at)
+    policy = checked_policy(on_error, rows, at)
+    return Grouped(rows, keys, checked_name(name, at), policy, as_table)

@@ -1,0 +1,72 @@
+"""What the parts of a running program tell each other beside rows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from riverrun.edges import MARK, STATUS
+from riverrun.event_time import Punctuation
+from riverrun.kernels.chunks import Chunk
+
+
+@dataclass
+class Status:
+    """What a batch tells of itself: the clocks after it, whether something is to come, and counts.
+
+    Readers, pages and writers each tell a part; the driver adds them up.
+    """
+
+    clocks: dict[str, int] = field(default_factory=dict)
+    open: bool = False
+    """Whether time matters also when nothing arrives."""
+    events: int = 0
+    dead: int = 0
+    dropped: int = 0
+    """Rows that failed, and that the program does not want to see again."""
+    causes: dict[str, int] = field(default_factory=dict)
+    """How often rows failed, by step and cause."""
+    rows: dict[str, int] = field(default_factory=dict)
+    """Rows that entered each step."""
+    late: dict[str, int] = field(default_factory=dict)
+    """Rows of each step that were late."""
+    written: dict[str, int] = field(default_factory=dict)
+    tick: int = 0
+    watermarks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Who holds the clock of each step back (`held_by`), and who is `idle`."""
+
+    def add(self, other: Status) -> None:
+        self.clocks.update(other.clocks)
+        self.watermarks.update(other.watermarks)
+        self.open = self.open or other.open
+        self.tick = max(self.tick, other.tick)
+        self.events += other.events
+        self.dead += other.dead
+        self.dropped += other.dropped
+        for mine, theirs in (
+            (self.rows, other.rows),
+            (self.late, other.late),
+            (self.written, other.written),
+            (self.causes, other.causes),
+        ):
+            for name, count in theirs.items():
+                mine[name] = mine.get(name, 0) + count
+
+    def chunk(self, page: int = 0) -> Chunk:
+        told = {name: fact for name, fact in asdict(self).items() if fact}
+        return Chunk(page, STATUS, 0, json.dumps(told).encode())
+
+
+def status_of(chunk: Chunk) -> Status:
+    return Status(**json.loads(chunk.data))
+
+
+def marks(punctuation: Punctuation, pages: int) -> list[Chunk]:
+    """What a batch says of time, for every page."""
+    data = json.dumps(vars(punctuation)).encode()
+    return [Chunk(page, MARK, 0, data) for page in range(pages)]
+
+
+def punctuation_of(mark: bytes) -> Punctuation:
+    return Punctuation(**json.loads(mark))

@@ -1,0 +1,224 @@
+"""What a plan is compiled to: plain data, run by the test driver and on Spark alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+from riverrun.columns import RowForm
+from riverrun.edges import Edge
+from riverrun.event_time import Pace
+from riverrun.kernels.letters import OnError
+from riverrun.kernels.operator import Operator
+from riverrun.schema import Schema, parse
+from riverrun.sinks import Guarantee, Sink, Topic
+from riverrun.times import EventTime
+
+CLOSED = "/*closed*/"
+"""Stands in a query for the last slot that is closed."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A query over the relation `rows` of an edge, and the edge that its result goes to."""
+
+    origin: Edge
+    form: RowForm
+    """Of the rows that it takes."""
+    query: str | None
+    """None passes rows on as they are."""
+    target: Edge
+    line: str
+    """The user's, for dead letters."""
+    combined: str | None = None
+    """The query of a step's input when no row can be late."""
+    patience: int = 0
+    """Microseconds that rows may be behind the clock without being late."""
+    on_error: OnError = "set aside"
+    """What happens to rows that the query fails on."""
+
+    def when_closed(self, slot: int) -> str:
+        assert self.query is not None
+        return self.query.replace(CLOSED, str(slot))
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """A topic to read, and what becomes of its records before the first exchange."""
+
+    topic: str
+    index: int
+    schema: Schema
+    time: EventTime
+    key: str | None
+    pace: Pace
+    start: str
+    on_loss: Literal["stop", "skip"]
+    metadata: frozenset[str]
+    producer: str | None = None
+    """The column that names who made a record."""
+    punctuation: str | None = None
+    """The condition of records that are no rows, but tell the time."""
+    max_ahead: int | None = None
+    """How far a record may be ahead of the wall clock and of its own timestamp."""
+    table_key: tuple[str, ...] = ()
+    """Of a changelog: the columns that a record's own key holds."""
+    at: str = ""
+    """The user's line."""
+    on_error: OnError = "set aside"
+
+    @property
+    def edge(self) -> Edge:
+        return Edge("source", self.topic)
+
+
+@dataclass(frozen=True)
+class PlacedStep:
+    """A step, and where it stands in the program."""
+
+    does: Operator
+    level: int
+    """How many exchanges rows have passed before."""
+    paces: Mapping[str, Pace]
+    """What moves its clock: topics, and how long to wait for each."""
+    awaited: Mapping[str, Pace]
+    """The same of the input that rows wait for, if there is one."""
+
+    @property
+    def name(self) -> str:
+        return self.does.name
+
+    @cached_property
+    def input_edges(self) -> tuple[Edge, ...]:
+        return tuple(map(self.does.input_edge, range(len(self.does.inputs))))
+
+
+@dataclass(frozen=True)
+class OutputSpec:
+    """A named result: rows of a stream, or changes of a table."""
+
+    name: str
+    sink: Sink
+    schema: Schema
+    key: tuple[str, ...]
+    table: bool
+
+    @property
+    def edge(self) -> Edge:
+        return Edge("out", self.name)
+
+
+DEAD_SCHEMA = parse(
+    "topic string, partition int, offset bigint, timestamp timestamp, step string, cause string, "
+    "key string, key_base64 string, value string, value_base64 string, "
+    "headers struct(name string, value string, value_base64 string)[], row string"
+)
+
+
+def dead_output(app: str) -> OutputSpec:
+    return OutputSpec("dead", Topic(f"{app}.dead"), DEAD_SCHEMA, ("key",), table=False)
+
+
+@dataclass(frozen=True)
+class SparkSpec:
+    """A step handed to the user as a DataFrame."""
+
+    name: str
+    schema: Schema
+    """The columns that go in."""
+
+    @property
+    def input(self) -> Edge:
+        return Edge("spark", self.name)
+
+    @property
+    def output(self) -> Edge:
+        return Edge("from spark", self.name)
+
+
+@dataclass(frozen=True)
+class Program:
+    name: str
+    pages: int
+    sources: tuple[SourceSpec, ...]
+    branches: tuple[Branch, ...]
+    steps: tuple[PlacedStep, ...]
+    outputs: tuple[OutputSpec, ...]
+    spark_steps: tuple[SparkSpec, ...]
+    delivery: Guarantee
+    """What Kafka topics are promised."""
+
+    @property
+    def for_writing(self) -> Program:
+        """All that is needed to write what a program gives: writers need no user's code."""
+        return replace(self, steps=())
+
+    @property
+    def paces(self) -> dict[str, Pace]:
+        return {source.topic: source.pace for source in self.sources}
+
+    @property
+    def late_alerts(self) -> dict[str, float]:
+        """The share of late rows beyond which there is an alert, by step."""
+        limits = {s.name: each.late_alert for s in self.steps for each in s.does.inputs}
+        return {name: limit for name, limit in limits.items() if limit is not None}
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """What is read, by the index that positions hold."""
+        return tuple(source.topic for source in self.sources)
+
+    @property
+    def own_topics(self) -> tuple[str, ...]:
+        """What is read and written."""
+        written = {output.sink.name for output in self.outputs if isinstance(output.sink, Topic)}
+        return tuple(topic for topic in self.topics if topic in written)
+
+    def source(self, topic: str) -> SourceSpec:
+        return next(source for source in self.sources if source.topic == topic)
+
+    @property
+    def levels(self) -> int:
+        """How many exchanges there are."""
+        return max((step.level + 1 for step in self.steps), default=0)
+
+    @cached_property
+    def steps_at(self) -> dict[Edge, tuple[PlacedStep, int]]:
+        """The step that an edge leads into, and the number of its input."""
+        return {
+            edge: (step, number)
+            for step in self.steps
+            for number, edge in enumerate(step.input_edges)
+        }
+
+    def output_at(self, edge: Edge) -> OutputSpec:
+        return next(output for output in self.outputs if output.edge == edge)
+
+    def branches_of(self, edge: Edge) -> tuple[Branch, ...]:
+        return self._by_origin.get(edge, ())
+
+    def staying(self, edge: Edge) -> tuple[Branch, ...]:
+        """Ways of rows that go on in the page that they are in: no exchange is between."""
+        return tuple(branch for branch in self.branches_of(edge) if self._stays(branch))
+
+    def leaving(self, edge: Edge) -> tuple[Branch, ...]:
+        """The others: through an exchange, or out."""
+        return tuple(branch for branch in self.branches_of(edge) if not self._stays(branch))
+
+    def _stays(self, branch: Branch) -> bool:
+        if branch.origin.name not in self._levels or branch.origin.kind == "source":
+            return False
+        if branch.target not in self.steps_at:
+            return False
+        return self._levels[branch.origin.name] == self.steps_at[branch.target][0].level
+
+    @cached_property
+    def _levels(self) -> dict[str, int]:
+        return {step.name: step.level for step in self.steps}
+
+    @cached_property
+    def _by_origin(self) -> dict[Edge, tuple[Branch, ...]]:
+        edges = dict.fromkeys(branch.origin for branch in self.branches)
+        return {edge: tuple(b for b in self.branches if b.origin == edge) for edge in edges}

@@ -1,0 +1,1 @@
+"""Operators: one file, or one small folder, per kind of step with state."""

@@ -1,0 +1,314 @@
+"""Aggregates per key and window: what `.group_by(…).window(…).agg(…)` makes.
+
+A kind of window is a class of its own, in `operators/windows/`, with all that is known of it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+import polars as pl
+
+from riverrun.aggregate import Agg, aggregation, is_number, refuse_clash, result_columns
+from riverrun.columns import RowForm
+from riverrun.errors import JobError, Location, ProgramError
+from riverrun.event_time import END, duration_text
+from riverrun.kernels.aggregates import prepared, results
+from riverrun.kernels.letters import OnError
+from riverrun.kernels.operator import (
+    Batch,
+    Entry,
+    Input,
+    Leaving,
+    Operator,
+    Result,
+    StepState,
+    Words,
+)
+from riverrun.kernels.parts import Aggregation
+from riverrun.plan.building import origin_name
+from riverrun.plan.nodes import Node, Step
+from riverrun.plan.rows import changes
+from riverrun.schema import Column, Schema, plain
+
+Emit = Literal["changes", "ready", "final"]
+
+
+@dataclass(frozen=True)
+class Window(ABC):
+    """Which rows of a key belong together. Lengths are in microseconds.
+
+    A slot of state is a piece of time that results are made of; an instant is a moment of event
+    time, the clock less what the step waits for stragglers.
+    """
+
+    kind: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def text(self) -> str | None:
+        """For people; None for the window that never ends."""
+
+    @property
+    @abstractmethod
+    def suffix(self) -> str:
+        """What it adds to the name of a step."""
+
+    @abstractmethod
+    def columns(self, rows: Schema, keys: tuple[str, ...]) -> tuple[Column, ...]:
+        """The columns of a result that come before the aggregates."""
+
+    @abstractmethod
+    def key(self, keys: tuple[str, ...]) -> tuple[str, ...]:
+        """The columns that tell results apart."""
+
+    @abstractmethod
+    def enter(self, step: Aggregate[Any], rows: str) -> Entry:
+        """How rows get into the step."""
+
+    @abstractmethod
+    def last_complete(self, instant: int) -> int:
+        """The last slot of which all results are complete at the instant."""
+
+    @abstractmethod
+    def last_closed(self, instant: int) -> int:
+        """The last slot for which rows are late at the instant."""
+
+    @abstractmethod
+    def done(self, instant: int) -> int:
+        """Rows of state up to this time have nothing more to come of them."""
+
+    @abstractmethod
+    def bounds(self, start: pl.Expr, end: pl.Expr) -> list[pl.Expr]:
+        """The columns window_start and window_end."""
+
+    @abstractmethod
+    def seconds(self, start: pl.Expr, end: pl.Expr) -> pl.Expr | None:
+        """The length of windows, for rates."""
+
+    @abstractmethod
+    def compared(self) -> int | None:
+        """How often a window begins; None if results cannot be compared with earlier ones."""
+
+    @abstractmethod
+    def advance(self, step: Aggregate[Any], state: StepState, batch: Batch) -> Result:
+        """The kernel."""
+
+    @property
+    def closes(self) -> bool:
+        return self.text is not None
+
+
+W_co = TypeVar("W_co", bound=Window, covariant=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aggregate(Operator, Generic[W_co]):
+    window: W_co
+    updatable: int
+    emit: Emit
+    aggregations: tuple[Aggregation, ...]
+    columns: tuple[str, ...]
+    """Of the rows that enter."""
+    signed: bool
+    """Whether they are changes of a table, that add and take away."""
+    late_alert: float | None
+
+    kind = "aggregate"
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        takes: RowForm = "changes" if self.signed else "facts"
+        return (Input(takes=takes, late=self.window.closes, late_alert=self.late_alert),)
+
+    @property
+    def leaving(self) -> Leaving:
+        return Leaving(form="changes", key=self.window.key(self.keys))
+
+    def enter(self, number: int, rows: str) -> Entry:
+        return replace(self.window.enter(self, rows), patience=self.updatable)
+
+    def key_words(self) -> list[str]:
+        return list(self.keys)
+
+    def words(self) -> Words:
+        calls = [(each.name, _call(each)) for each in self.aggregations]
+        typed = [(each.name, f"{_call(each)}: {each.type}") for each in self.aggregations]
+        per = [f"per {self._window_words()}"] if self.window.closes else []
+        return Words(
+            [("window", self._window_words()), ("emit", self.emit), *typed],
+            [*per, *(f"{name} = {text}" for name, text in calls)],
+            {
+                "window": self.window.text,
+                "updatable": duration_text(self.updatable) if self.window.closes else None,
+                "emit": self.emit,
+                "aggregates": [_aggregate_data(each) for each in self.aggregations],
+            },
+        )
+
+    def _window_words(self) -> str:
+        if not self.window.closes:
+            return "none: one row per key, for ever"
+        alert = "" if self.late_alert is None else f", late_alert {self.late_alert:g}"
+        return f"{self.window.text}, updatable {duration_text(self.updatable)}{alert}"
+
+    def frozen(self) -> dict[str, Any]:
+        return {
+            "window": {"kind": self.window.kind, **asdict(self.window)},
+            "aggregates": [asdict(each) for each in self.aggregations],
+        }
+
+    def settings(self) -> dict[str, Any]:
+        return {"emit": self.emit, "updatable": self.updatable, "late_alert": self.late_alert}
+
+    def last_closed(self, clock: int) -> int:
+        return self.window.last_closed(clock - self.updatable)
+
+    def done(self, clock: int) -> int:
+        return self.window.done(clock - self.updatable)
+
+    def prepared(self, rows: pl.DataFrame) -> pl.DataFrame:
+        return prepared(rows, self.aggregations)
+
+    def advance(self, state: StepState, batch: Batch) -> Result:
+        return self.window.advance(self, state, batch)
+
+    @property
+    def wakes_with_tick(self) -> bool:
+        return False
+
+    @property
+    def fails_on(self) -> str | None:
+        return None
+
+    def versions(self, rows: str) -> str | None:
+        return None
+
+    def last_emitted(self, clock: int) -> int:
+        """The latest slot whose results have been emitted at this clock."""
+        if self.emit == "changes":
+            return END
+        return self.window.last_complete(clock if self.emit == "ready" else clock - self.updatable)
+
+    def results(self, start: pl.Expr, end: pl.Expr) -> list[pl.Expr]:
+        """The result columns of windows from start to end, from parts."""
+        return results(self.aggregations, self.window.seconds(start, end))
+
+    def as_entered(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Late rows, which travel whole: `enter` sees to it."""
+        if "__row" not in rows.columns:
+            raise JobError("rows are late that were read as if they could not be", where=self.name)
+        return rows["__row"].struct.unnest()
+
+
+def without_row(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows in time are not needed whole."""
+    return rows.drop("__row", strict=False)
+
+
+def aggregate(
+    rows: Node,
+    aggregates: Mapping[str, Agg],
+    *,
+    keys: tuple[str, ...],
+    name: str | None,
+    window: Window,
+    updatable: int,
+    emit: Emit,
+    late_alert: float | None,
+    on_error: OnError,
+    at: Location,
+) -> Step:
+    if not aggregates:
+        raise ProgramError("agg needs at least one aggregate", where=at)
+    signed, schema = changes(rows), rows.schema
+    made = tuple(
+        aggregation(each, agg, schema, at, signed=signed, windowed=window.closes)
+        for each, agg in aggregates.items()
+    )
+    _check_comparisons(window, made, at)
+    columns = window.columns(schema, keys) + tuple(c for a in made for c in result_columns(a))
+    refuse_clash(columns, at)
+    does = Aggregate(
+        name=name or f"{origin_name(rows)}_by_{'_'.join(keys)}{window.suffix}",
+        keys=keys,
+        key_types=tuple(map(schema.type_of, keys)),
+        schema=Schema(columns),
+        at=at,
+        on_error=on_error,
+        window=window,
+        updatable=updatable,
+        emit=emit,
+        aggregations=made,
+        columns=schema.visible.names,
+        signed=signed,
+        late_alert=late_alert,
+    )
+    return Step((rows,), does)
+
+
+def check_window(rows: Node, window: object, late_alert: object, at: Location) -> None:
+    if not isinstance(window, Window):
+        raise ProgramError(
+            "window() needs a window", where=at, got=repr(window), hint='rr.tumbling("1 minute")'
+        )
+    if changes(rows):
+        raise ProgramError(
+            "rows of a table have no window",
+            where=at,
+            hint="group by window_start, or by a column computed from it",
+        )
+    share = late_alert if isinstance(late_alert, int | float) else -1
+    if late_alert is not None and not 0 <= share < 1:
+        raise ProgramError(
+            "late_alert is a share from 0 to below 1", where=at, got=repr(late_alert)
+        )
+
+
+def _check_comparisons(window: Window, made: tuple[Aggregation, ...], at: Location) -> None:
+    every = window.compared()
+    for each in made:
+        if not each.compared_to:
+            continue
+        if every is None:
+            raise ProgramError(
+                "only tumbling and hopping windows can be compared with earlier ones",
+                where=at,
+                got=f"{each.name}: {window.kind}",
+            )
+        if each.compared_to % every:
+            raise ProgramError(
+                f"{each.name!r} is compared with a moment at which no window begins",
+                where=at,
+                got=f"{duration_text(each.compared_to)}, windows every {duration_text(every)}",
+            )
+        if not is_number(each.type):
+            raise ProgramError(
+                f"{each.name!r} cannot be compared: it is no number", where=at, got=each.type
+            )
+
+
+def _call(each: Aggregation) -> str:
+    fractions = [f"{fraction:g}" for fraction in each.fractions]
+    listed = each.type.endswith("[]")
+    arguments = [
+        plain(each.expression or ""),
+        f"[{', '.join(fractions)}]" if fractions and listed else "".join(fractions),
+        f"k={each.k}" if each.k else "",
+        f"weight={plain(each.weight)}" if each.weight else "",
+        f"of={list(each.values)}" if each.values else "",
+    ]
+    text = f"{each.kind}({', '.join(argument for argument in arguments if argument)})"
+    period = each.compared_to
+    return f"{text} compared to {duration_text(period)} before" if period else text
+
+
+def _aggregate_data(aggregation: Aggregation) -> dict[str, Any]:
+    """What it computes over what, and the options that it has."""
+    found = vars(aggregation)
+    shown = ("name", "kind", "expression", "type")
+    options = ("fractions", "k", "weight", "values", "compared_to")
+    return {each: found[each] for each in (*shown, *(o for o in options if found[o]))}

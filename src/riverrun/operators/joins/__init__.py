@@ -1,0 +1,1 @@
+"""Joins: one file per kind."""

@@ -1,0 +1,1 @@
+"""Processors: the user's own class as a step."""

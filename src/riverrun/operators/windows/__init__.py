@@ -1,0 +1,1 @@
+"""Windows: one file per kind."""

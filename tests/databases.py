@@ -15,8 +15,8 @@ import pyarrow as pa
 from riverrun.delivery.destination import Destination, Part
 from riverrun.delivery.postgres import Postgres
 from riverrun.delivery.sqlite import SqliteFile
-from riverrun.kernels.sql import Evaluator
 from riverrun.kernels.program import OutputSpec
+from riverrun.kernels.sql import Evaluator
 from riverrun.schema import parse
 from riverrun.sinks import Sink, postgres, sqlite
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from riverrun.delivery.destination import Part
 from riverrun.delivery.files import Folder, Receipt
-from riverrun.kernels.sql import Evaluator
 from riverrun.kernels.program import OutputSpec
+from riverrun.kernels.sql import Evaluator
 from riverrun.schema import parse
 
 CHECKPOINT = "0123456789abcdef0123456789abcdef"

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from riverrun.delivery.destination import Part, Rows
-from riverrun.kernels.sql import Evaluator
 from riverrun.kernels.program import OutputSpec
+from riverrun.kernels.sql import Evaluator
 from riverrun.schema import parse
 from riverrun.sinks import Topic
 

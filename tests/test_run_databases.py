@@ -9,10 +9,10 @@ import psycopg
 import pytest
 
 import riverrun as rr
-from riverrun.connectors import admin
 from riverrun.compiler.describe import as_text
 from riverrun.compiler.mermaid import as_mermaid
 from riverrun.compiler.passes import passed
+from riverrun.connectors import admin
 from riverrun.testing import Driver
 from running import Run, produce
 from test_run import ledger, views

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from riverrun.columns import RowForm
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.event_time import Pace
 from riverrun.kernels import sql
 from riverrun.kernels.letters import OnError
+from riverrun.operators.registry import refuse_taken_kind
 from riverrun.plan.building import checked_condition, checked_policy
 from riverrun.plan.nodes import (
     Explode,
@@ -19,6 +22,7 @@ from riverrun.plan.nodes import (
     Output,
     Select,
     Source,
+    Step,
     Union,
     Where,
     WithColumns,
@@ -27,6 +31,8 @@ from riverrun.plan.rows import changes, key_of
 from riverrun.schema import RESERVED, Column, Schema, quoted
 from riverrun.sinks import Screen, Sink, Topic
 from riverrun.times import ColumnTime
+
+APPLY = "a function from rows and the user's line to a step: see docs/extend.md"
 
 
 class Registry(Protocol):
@@ -159,6 +165,28 @@ def union_node(all_rows: tuple[Relation, ...], at: Location) -> Union:
                 hint="bring them in line with select()",
             )
     return Union(tuple(rows.node for rows in all_rows), mine, at)
+
+
+MakesStep = Callable[[Node, Location], Step]
+"""Makes a step of the rows that go in, at the user's line."""
+
+
+def applied(rows: Node, make: MakesStep, form: RowForm, at: Location) -> Step:
+    """A step of one's own, whose rows leave in the form that is expected."""
+    if not callable(make):
+        raise ProgramError("apply needs what makes a step", where=at, got=repr(make), hint=APPLY)
+    step = make(rows, at)
+    if not isinstance(step, Step):
+        raise ProgramError(
+            "what apply was given makes no step", where=at, got=repr(step), hint=APPLY
+        )
+    refuse_taken_kind(step.does)
+    if step.does.leaving.form != form:
+        given, method = ("table", "apply_to_table") if form == "facts" else ("stream", "apply")
+        raise ProgramError(
+            f"{step.does.kind!r} gives a {given}", where=at, hint=f"use .{method}(…)"
+        )
+    return step
 
 
 def read_again(rows: Relation, topic: str, pace: Pace, at: Location) -> Source:

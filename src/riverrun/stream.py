@@ -22,7 +22,15 @@ from riverrun.operators.to_table import to_table, topic_table
 from riverrun.plan.nodes import Emitted, KeyBy, Late, Node, SparkStep, Step
 from riverrun.plan.rows import key_of
 from riverrun.processor import FrameProcessor, Processor
-from riverrun.relation import Registry, Relation, explode_node, read_again, union_node
+from riverrun.relation import (
+    MakesStep,
+    Registry,
+    Relation,
+    applied,
+    explode_node,
+    read_again,
+    union_node,
+)
 from riverrun.schema import Schema, parse
 
 
@@ -109,6 +117,14 @@ class Stream(Relation):
         """Hand rows to a class of your own, with state and timers per key."""
         node = process(self.node, processor, by, name=name, on_error=on_error, at=caller())
         return Processed(self.registry, node)
+
+    def apply(self, operator: MakesStep) -> Stream:
+        """Add a step with state of one's own that gives a stream: see docs/extend.md."""
+        return Stream(self.registry, applied(self.node, operator, "facts", caller()))
+
+    def apply_to_table(self, operator: MakesStep) -> Table:
+        """The same for one that gives a table."""
+        return Table(self.registry, applied(self.node, operator, "changes", caller()))
 
     @overload
     def join(
@@ -321,6 +337,14 @@ class Table(Relation):
         """
         asked = Asked(on=on, how=how, at=caller(), prefix=prefix, name=name)
         return replace(self, node=join(self.node, _other_side(other, asked.at), asked))
+
+    def apply(self, operator: MakesStep) -> Stream:
+        """Add a step with state of one's own that gives a stream: see docs/extend.md."""
+        return Stream(self.registry, applied(self.node, operator, "facts", caller()))
+
+    def apply_to_table(self, operator: MakesStep) -> Table:
+        """The same for one that gives a table."""
+        return Table(self.registry, applied(self.node, operator, "changes", caller()))
 
     def through(self, topic: str) -> Table:
         """Write to a compacted topic, and go on from there. Rows are read in a later batch."""

@@ -4,6 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from riverrun import sinks
     from riverrun.aggregate import (
         approx_counts,
         approx_distinct,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from riverrun.app import App
     from riverrun.errors import ProgramError, RiverrunError
     from riverrun.processor import FrameProcessor, Processor
-    from riverrun.sinks import delta, parquet, postgres, screen, sqlite, topic, webhook
     from riverrun.stream import Grouped, Stream, Table
     from riverrun.times import append_time, device_time, processing_time
     from riverrun.window import all_time, hopping, session, sliding, tumbling
@@ -53,7 +53,6 @@ __all__ = [
     "collect",
     "compared_to",
     "count",
-    "delta",
     "device_time",
     "distinct",
     "first",
@@ -62,22 +61,17 @@ __all__ = [
     "max",
     "median",
     "min",
-    "parquet",
     "percentile",
-    "postgres",
     "processing_time",
     "rate",
-    "screen",
     "session",
+    "sinks",
     "sliding",
-    "sqlite",
     "stddev",
     "sum",
     "top",
-    "topic",
     "tumbling",
     "variance",
-    "webhook",
 ]
 
 _HOMES = {
@@ -106,7 +100,6 @@ _HOMES = {
     "riverrun.app": ("App",),
     "riverrun.errors": ("ProgramError", "RiverrunError"),
     "riverrun.processor": ("FrameProcessor", "Processor"),
-    "riverrun.sinks": ("delta", "parquet", "postgres", "screen", "sqlite", "topic", "webhook"),
     "riverrun.stream": ("Grouped", "Stream", "Table"),
     "riverrun.window": ("all_time", "hopping", "session", "sliding", "tumbling"),
     "riverrun.times": ("append_time", "device_time", "processing_time"),
@@ -115,6 +108,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Names are imported when they are used: a command that needs no DuckDB starts without it."""
+    if name == "sinks":
+        return importlib.import_module("riverrun.sinks")
     for module, names in _HOMES.items():
         if name in names:
             return getattr(importlib.import_module(module), name)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from riverrun.event_time import BEGINNING, END, Pace
+from riverrun.outputs import Delivery, OutputSpec
 from riverrun.processor import FrameProcessor, Processor
 from riverrun.schema import Schema
-from riverrun.sinks import Guarantee, Sink, Topic
 from riverrun.times import EventTime
 from riverrun.windowing import Window
 
@@ -306,21 +306,6 @@ class Settling(Step):
     facts: bool = False
 
 
-@dataclass(frozen=True)
-class OutputSpec:
-    """A named result: rows of a stream, or changes of a table."""
-
-    name: str
-    sink: Sink
-    schema: Schema
-    key: tuple[str, ...]
-    table: bool
-
-    @property
-    def edge(self) -> str:
-        return f"out:{self.name}"
-
-
 DEAD = "out:dead"
 
 
@@ -350,7 +335,7 @@ class Program:
     steps: tuple[Step, ...]
     outputs: tuple[OutputSpec, ...]
     spark_steps: tuple[SparkSpec, ...] = field(default=())
-    delivery: Guarantee = "exactly once"
+    delivery: Delivery = "exactly once"
     """What Kafka topics are promised."""
 
     @property
@@ -371,7 +356,7 @@ class Program:
     @property
     def own_topics(self) -> tuple[str, ...]:
         """What is read and written."""
-        written = {output.sink.name for output in self.outputs if isinstance(output.sink, Topic)}
+        written = {output.sink.kafka_topic() for output in self.outputs}
         return tuple(topic for topic in self.topics if topic in written)
 
     def source(self, topic: str) -> SourceSpec:

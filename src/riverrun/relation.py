@@ -9,6 +9,7 @@ from typing import Protocol, get_args
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.event_time import Pace
 from riverrun.kernels import sql
+from riverrun.outputs import Sink
 from riverrun.plan.derive import changes, inputs_of, key_of
 from riverrun.plan.nodes import (
     Emitted,
@@ -26,7 +27,7 @@ from riverrun.plan.nodes import (
 )
 from riverrun.program import OnError
 from riverrun.schema import RESERVED, Column, Schema, quoted
-from riverrun.sinks import Screen, Sink, Topic
+from riverrun.sinks.kafka.sink import Topic
 from riverrun.times import ColumnTime
 
 POLICIES = get_args(OnError)
@@ -131,17 +132,37 @@ class Relation:
             raise ProgramError("to() needs a topic or a sink", where=at)
         policy = checked_policy(on_error, self.node, at)
         for sink in sinks:
-            target = Topic(sink) if isinstance(sink, str) else sink
-            if isinstance(target, Screen) and target.name == "screen":
-                target = Screen(_screen_name(self.node))
+            target = checked_sink(sink, at).named_after(_origin(self.node))
             self.registry.add(Output(self.node, target, at, on_error=policy))
 
 
-def _screen_name(node: Node) -> str:
+def checked_sink(given: object, at: Location) -> Sink:
+    """A text is the name of a topic."""
+    if isinstance(given, str):
+        return Topic(given)
+    if isinstance(given, Sink) and _frozen(given):
+        return given
+    fact, got = "rows are written to a topic or a sink", repr(given)
+    hint = "give the name of a topic, or a sink, e.g. rr.sinks.screen()"
+    if isinstance(given, Sink):
+        fact, got = "a sink is a frozen dataclass", type(given).__name__
+        hint = "write @dataclass(frozen=True) above its class"
+    elif callable(given):
+        got = getattr(given, "__name__", got)
+        fact, hint = "a sink is what a function of rr.sinks returns", f"call it: {got}(…)"
+    raise ProgramError(fact, where=at, got=got, hint=hint)
+
+
+def _frozen(sink: Sink) -> bool:
+    """Sinks are compared and noted in checkpoints by what they hold."""
+    made = getattr(type(sink), "__dataclass_params__", None)
+    return made is not None and made.frozen
+
+
+def _origin(node: Node) -> str:
     while isinstance(node, Where | Select | WithColumns | KeyBy | Explode | Late):
         node = node.input
-    origin = node.topic if isinstance(node, Source) else getattr(node, "name", "union")
-    return f"screen:{origin}"
+    return node.topic if isinstance(node, Source) else getattr(node, "name", "union")
 
 
 def checked_policy(on_error: OnError | None, node: Node | None, at: Location) -> OnError:

@@ -29,7 +29,7 @@ def command(program: Path, mermaid: bool, as_json: bool) -> None:
         raise InputError("--mermaid and --json cannot be combined")
     app = load_app(program)
     app.program()
-    described = topology(app.name, app.pages, tuple(app.outputs))
+    described = topology(app.name, app.pages, tuple(app.outputs), app.delivery)
     if as_json:
         say_json(as_dict(described))
     elif mermaid:

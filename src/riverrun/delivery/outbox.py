@@ -22,7 +22,8 @@ from riverrun.kernels.letters import (
 )
 from riverrun.kernels.pages import STATUS
 from riverrun.kernels.sql import Evaluator
-from riverrun.program import DEAD, OutputSpec, Program
+from riverrun.outputs import OutputSpec
+from riverrun.program import DEAD, Program
 
 
 @dataclass

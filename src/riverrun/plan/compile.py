@@ -11,6 +11,7 @@ from typing import Any
 from riverrun.errors import ProgramError
 from riverrun.event_time import Pace
 from riverrun.kernels.steps import PLACE
+from riverrun.outputs import OutputSpec
 from riverrun.plan.checks import check
 from riverrun.plan.derive import (
     changes,
@@ -45,7 +46,6 @@ from riverrun.program import (
     Branch,
     Deduplicating,
     Marking,
-    OutputSpec,
     Processing,
     Program,
     Ranking,
@@ -55,17 +55,11 @@ from riverrun.program import (
     Step,
     Tabling,
 )
-from riverrun.schema import METADATA, parse, quoted
-from riverrun.sinks import Topic
+from riverrun.schema import METADATA, quoted
+from riverrun.sinks.kafka.dead import dead_output
+from riverrun.sinks.kafka.sink import Topic
 
 FACT_TYPES = ("TIMESTAMP", "BIGINT", "BIGINT")
-HEADERS = dict(METADATA)["_headers"]
-
-DEAD_SCHEMA = parse(
-    "topic string, partition int, offset bigint, timestamp timestamp, step string, cause string, "
-    "key string, key_base64 string, value string, value_base64 string, "
-    "headers struct(name string, value string, value_base64 string)[], row string"
-)
 
 
 def compile_program(name: str, pages: int, given: tuple[Output, ...]) -> Program:
@@ -148,10 +142,6 @@ def with_settled_tables(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
 def _output_spec(output: Output) -> OutputSpec:
     node = output.input
     return OutputSpec(output.name, output.sink, node.schema.visible, key_of(node), changes(node))
-
-
-def dead_output(app: str) -> OutputSpec:
-    return OutputSpec("dead", Topic(f"{app}.dead"), DEAD_SCHEMA, ("key",), table=False)
 
 
 def _source_spec(index: int, node: Source, branches: list[Branch]) -> SourceSpec:
@@ -282,30 +272,18 @@ def _into_output(output: Output) -> Iterator[Branch]:
     hidden = CHANGE_COLUMNS if changes(output.input) else PLACE
     for origin, query in paths(output.input):
         source = f"({query})" if query else "rows"
-        headers = _headers(output)
-        chosen = f"SELECT {column_list((*columns, *own_key, *hidden))}{headers} FROM {source}"
+        carried = _carried(output)
+        chosen = f"SELECT {column_list((*columns, *own_key, *hidden))}{carried} FROM {source}"
         if changes(output.input) and query:
             # a row that is taken back and put there again unchanged is no change
             chosen = f"{chosen} QUALIFY count(*) OVER (PARTITION BY {column_list(columns)}) = 1"
-        final = chosen if query or own_key or headers else None
+        final = chosen if query or own_key or carried else None
         yield Branch(origin, final, f"out:{output.name}", str(output.at), on_error=output.on_error)
 
 
-def _headers(output: Output) -> str:
-    """The column of a record's headers, if there is one."""
-    if not isinstance(output.sink, Topic) or output.sink.headers is None:
-        return ""
-    column = output.sink.headers
-    output.input.schema.require(column, output.at)
-    found = output.input.schema.type_of(column)
-    if changes(output.input) or found != HEADERS:
-        raise ProgramError(
-            f"{column!r} cannot be the headers of records",
-            where=output.at,
-            got="rows of a table have none" if changes(output.input) else f"it is {found}",
-            hint=f"headers are of a stream, in a column of type {HEADERS}",
-        )
-    return f", {quoted(column)} AS __headers"
+def _carried(output: Output) -> str:
+    """The columns that the sink wants beside the visible ones."""
+    return "".join(f", {quoted(column)} AS {own}" for own, column in output.sink.carried().items())
 
 
 def _into_spark(step: SparkStep) -> Iterator[Branch]:

@@ -9,12 +9,8 @@ from typing import Any
 
 from riverrun.errors import Location
 from riverrun.event_time import UNITS, duration_text
-from riverrun.plan.compile import (
-    DEAD_SCHEMA,
-    dead_output,
-    with_late_outputs,
-    with_settled_tables,
-)
+from riverrun.outputs import Delivery, Sink
+from riverrun.plan.compile import with_late_outputs, with_settled_tables
 from riverrun.plan.derive import changes, inputs_of, key_of, nodes_of
 from riverrun.plan.facts import columns_text, keys_text, plain, step_facts, window_text
 from riverrun.plan.nodes import (
@@ -36,6 +32,7 @@ from riverrun.plan.nodes import (
 )
 from riverrun.program import Aggregation
 from riverrun.schema import Schema, quoted
+from riverrun.sinks.kafka.dead import DEAD_SCHEMA, dead_output
 
 MAX_AHEAD = UNITS["day"]
 
@@ -50,6 +47,7 @@ class Topology:
     """Without dead letters, which come from everywhere."""
     own: int
     """How many of the outputs the program declares itself."""
+    delivery: Delivery = "exactly once"
 
     @property
     def nodes(self) -> list[Node]:
@@ -64,9 +62,11 @@ class Topology:
         return [node for node in self.nodes if isinstance(node, StepNode)]
 
 
-def topology(name: str, pages: int, outputs: tuple[Output, ...]) -> Topology:
+def topology(
+    name: str, pages: int, outputs: tuple[Output, ...], delivery: Delivery = "exactly once"
+) -> Topology:
     every = with_late_outputs(name, with_settled_tables(outputs))
-    return Topology(name, pages, every, len(outputs))
+    return Topology(name, pages, every, len(outputs), delivery)
 
 
 def as_text(topology: Topology, folder: Path) -> str:
@@ -144,7 +144,7 @@ def _output_block(topology: Topology, number: int, folder: Path) -> list[str]:
         *_paths_text(output.input, folder),
         _field("columns", columns_text(output.input.schema)),
         _field("key", ", ".join(key_of(output.input)) or "none"),
-        _field("to", output.sink.text),
+        _field("to", _sink_text(output.sink, topology)),
         *(_field(name, str(text)) for name, text in _policy(output).items()),
     ]
 
@@ -161,8 +161,12 @@ def _dead_block(topology: Topology) -> list[str]:
         ),
         _field("columns", columns_text(DEAD_SCHEMA)),
         _field("key", ", ".join(dead.key)),
-        _field("to", dead.sink.text),
+        _field("to", _sink_text(dead.sink, topology)),
     ]
+
+
+def _sink_text(sink: Sink, topology: Topology) -> str:
+    return f"{sink.text}, {sink.guarantee(topology.delivery)}"
 
 
 def _headline(title: str, at: Location, folder: Path) -> str:
@@ -236,8 +240,8 @@ def as_dict(topology: Topology) -> dict[str, Any]:
         "sources": [_source_dict(source) for source in topology.sources],
         "steps": [_step_dict(step) for step in topology.steps],
         "outputs": [
-            *(_output_dict(each, n >= topology.own) for n, each in enumerate(topology.outputs)),
-            _dead_dict(topology.name),
+            *(_output_dict(topology, number) for number in range(len(topology.outputs))),
+            _dead_dict(topology),
         ],
     }
 
@@ -285,25 +289,30 @@ def _aggregate_dict(aggregation: Aggregation) -> dict[str, Any]:
     return {each: found[each] for each in (*shown, *(o for o in options if found[o]))}
 
 
-def _output_dict(output: Output, by_default: bool) -> dict[str, Any]:
+def _output_dict(topology: Topology, number: int) -> dict[str, Any]:
+    output = topology.outputs[number]
     return {
         "name": output.name,
         "kind": "table" if changes(output.input) else "stream",
-        "default": by_default,
+        "default": number >= topology.own,
         "from": _paths_dict(output.input),
         "columns": _schema_dict(output.input.schema),
         "key": list(key_of(output.input)),
-        "to": output.sink.text,
+        **_sink_dict(output.sink, topology),
         **_policy(output),
         "at": str(output.at),
     }
 
 
-def _dead_dict(app: str) -> dict[str, Any]:
-    dead = dead_output(app)
+def _dead_dict(topology: Topology) -> dict[str, Any]:
+    dead = dead_output(topology.name)
     described = {"name": dead.name, "kind": "stream", "default": True, "from": []}
-    key, columns = list(dead.key), _schema_dict(DEAD_SCHEMA)
-    return described | {"columns": columns, "key": key, "to": dead.sink.text, "at": None}
+    columns = {"columns": _schema_dict(DEAD_SCHEMA), "key": list(dead.key)}
+    return described | columns | _sink_dict(dead.sink, topology) | {"at": None}
+
+
+def _sink_dict(sink: Sink, topology: Topology) -> dict[str, Any]:
+    return {"to": sink.text, "guarantee": sink.guarantee(topology.delivery)}
 
 
 def _schema_dict(schema: Schema) -> list[dict[str, str]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from riverrun.plan.compile import dead_output
 from riverrun.plan.derive import inputs_of
 from riverrun.plan.describe import Topology, operation
 from riverrun.plan.facts import aggregate_window_text, call, keys_text, step_facts
 from riverrun.plan.nodes import Aggregate, Node, Process, Source, StepNode
+from riverrun.sinks.kafka.dead import dead_output
 
 SHAPES = {"source": '[/"{}"/]', "step": '[["{}"]]', "output": '(["{}"])'}
 

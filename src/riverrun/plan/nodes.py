@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from riverrun.errors import Location
 from riverrun.event_time import Pace
+from riverrun.outputs import Sink
 from riverrun.processor import FrameProcessor, Processor
 from riverrun.program import EVENT, Aggregation, Emit, How, JoinKind, OnError, Order, PairTime, Side
 from riverrun.schema import Schema
-from riverrun.sinks import Sink
 from riverrun.times import EventTime
 from riverrun.windowing import Window
 

@@ -1,4 +1,4 @@
-"""Jobs as bytes that any worker can read: processors travel with the code of their program."""
+"""Jobs as bytes that any worker can read: processors and sinks travel with their program's code."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ from typing import Any
 from pyspark import cloudpickle
 
 from riverrun.errors import ProgramError
+from riverrun.outputs import Sink
 from riverrun.program import Processing, Program
 
 
 def portable(job: Any, program: Program) -> bytes:
-    """The job; what its processors need of the program's own modules goes along."""
-    with _by_value(_own_modules(program)):
-        for step in _processing(program):
-            _require_portable(step)
+    """The job; what its processors and sinks need of the program's own modules goes along."""
+    steps = [step for step in program.steps if isinstance(step, Processing)]
+    with _by_value(_own_modules([*(s.processor for s in steps), *_sinks(program)])):
+        for step in steps:
+            _require_portable(step.processor, f"the processor of {step.name!r}")
+        for sink in _sinks(program):
+            _require_portable(sink, f"the sink {sink.name!r}")
         data: bytes = cloudpickle.dumps(job)
         return data
 
@@ -31,26 +35,27 @@ def without_processors(program: Program) -> Program:
     return replace(program, steps=others)
 
 
-def _processing(program: Program) -> list[Processing]:
-    return [step for step in program.steps if isinstance(step, Processing)]
+def _sinks(program: Program) -> list[Sink]:
+    return [output.sink for output in program.outputs]
 
 
-def _require_portable(step: Processing) -> None:
+def _require_portable(own: object, called: str) -> None:
     try:
-        cloudpickle.dumps(step.processor)
+        cloudpickle.dumps(own)
     except Exception as error:
         raise ProgramError(
-            f"the processor of {step.name!r} cannot be sent to Spark's workers",
+            f"{called} cannot be sent to Spark's workers",
             got=f"{type(error).__name__}: {error}",
-            hint="open files and connections in the handlers, not in __init__ or the module",
+            hint="open files and connections where they are used: in the handlers of a processor, "
+            "in a sink's destination; not in __init__ or the module",
         ) from error
 
 
-def _own_modules(program: Program) -> list[ModuleType]:
-    """Modules that define processors, and those beside them: workers may not have their files."""
+def _own_modules(owned: list[object]) -> list[ModuleType]:
+    """Modules that define them, and those beside them: workers may not have their files."""
     folders = set()
-    for step in _processing(program):
-        for kind in type(step.processor).__mro__:
+    for own in owned:
+        for kind in type(own).__mro__:
             module = sys.modules.get(kind.__module__)
             file = getattr(module, "__file__", None)
             if file and not kind.__module__.startswith("riverrun."):

@@ -31,13 +31,13 @@ from riverrun.connectors.planning import (
     Planner,
     tasks,
 )
-from riverrun.delivery.destinations import Places
 from riverrun.delivery.outbox import Status
 from riverrun.event_time import Now, Punctuation
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.letters import Original, RecordPlace
 from riverrun.kernels.lots import Lot, LotReader
 from riverrun.kernels.pages import PUNCTUATION, encode_punctuation, status_chunk
+from riverrun.outputs import Places
 from riverrun.program import Program
 from riverrun.spark import drain
 from riverrun.spark.portable import portable, without_processors

@@ -1,0 +1,5 @@
+"""What all that is plugged in must hold, as cases for pytest: derive a class, and run it."""
+
+from riverrun.testing.contracts.sinks import SinkContract, Stand
+
+__all__ = ["SinkContract", "Stand"]

@@ -6,7 +6,7 @@ import json
 import sqlite3
 import time
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,9 @@ from psycopg.rows import dict_row
 
 import riverrun as rr
 from hooks import hooks
-from riverrun.outputs import OutputSpec, Places
+from riverrun.outputs import Destination, OutputSpec, Places
 from riverrun.schema import quoted
+from riverrun.sinks.terminal import Screen
 from riverrun.testing.contracts import SinkContract, Stand
 from running import records, table
 
@@ -131,3 +132,52 @@ def test_the_screen_delivers_nothing():
     shown = rr.sinks.screen()
     assert shown.guarantee("exactly once") == "shown"
     assert shown.destination(Places((), "exactly once")) is None
+
+
+@dataclass(frozen=True)
+class Careless(Screen):
+    """Promises what it does not hold: it adds whatever is delivered."""
+
+    promise: Any = "exactly once"
+    kept: Any = field(default_factory=list, compare=False)
+
+    def guarantee(self, delivery):
+        return self.promise
+
+    def destination(self, places):
+        return CarelessList(self.kept)
+
+
+class CarelessList(Destination):
+    def __init__(self, kept):
+        self.kept = kept
+
+    def prepare(self, outputs): ...
+
+    def take_over(self, application, run): ...
+
+    def deliver(self, part, found, evaluator):
+        self.kept += [row for _, rows in found for row in rows.to_pylist()]
+
+    def finish(self, batch, receipts): ...
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "a_part_that_comes_again_takes_effect_as_the_guarantee_says",
+        "what_a_killed_run_has_delivered_does_not_count_twice",
+        "an_earlier_run_may_not_write_once_a_later_one_has",
+        "another_result_for_the_same_part_stops_loudly",
+        "rows_of_a_table_replace_and_delete_by_key",
+    ],
+)
+def test_a_sink_that_promises_too_much_does_not_pass(case):
+    cases = type("Cases", (SinkContract,), {"stand": None})()
+    check = getattr(cases, f"test_{case}")
+    sink = Careless()
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        check(Stand(lambda name: sink, lambda output: sink.kept))
+    modest = Careless(promise="at least once")
+    if "table" not in case:
+        check(Stand(lambda name: modest, lambda output: modest.kept))

@@ -177,6 +177,9 @@ class Destination(ABC):
         A task without rows has None for a receipt. Where tasks do it all, there is nothing to do.
         """
 
+    def close(self) -> None:  # noqa: B027 - most hold nothing open
+        """Gives back what it holds open. A process that ends does not ask."""
+
 
 _OPENED: dict[tuple[type[Sink], Hashable, Places], Destination | None] = {}
 """The destinations of this process."""

@@ -11,7 +11,8 @@ from pkgutil import iter_modules
 import pytest
 
 import riverrun as rr
-from riverrun.outputs import Sink
+from riverrun.outputs import OutputSpec, Places, Sink, destinations
+from riverrun.schema import parse
 from riverrun.testing import Driver
 
 PROGRAM = """
@@ -117,3 +118,19 @@ def test_what_cannot_be_written_to_is_an_error_at_the_line_that_says_so(given, f
         views.to(given)
     assert str(caught.value.where) == f"{__file__}:{caught.tb.tb_lineno}"
     assert hint is None or re.search(hint, caught.value.hint)
+
+
+def test_outputs_that_are_written_in_one_transaction_share_a_destination(tmp_path):
+    sinks = rr.sinks
+    made = [
+        sinks.topic("a"),
+        sinks.topic("b"),
+        sinks.sqlite("a.db", "a"),
+        sinks.sqlite("a.db", "b"),
+    ]
+    made += [sinks.sqlite("b.db", "a"), sinks.parquet("a"), sinks.parquet("b"), sinks.screen()]
+    outputs = [OutputSpec(each.name, each, parse("n bigint"), (), False) for each in made]
+    places = Places((("bootstrap.servers", "localhost:1"),), "exactly once")
+    shared = destinations(outputs, places)
+    assert [len(each) for each in shared.values()] == [2, 2, 1, 1, 1]
+    assert list(destinations(outputs, places)) == list(shared), "as long as the process lives"

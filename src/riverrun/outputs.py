@@ -69,9 +69,10 @@ class Sink(ABC):
         """What delivers; None if the driver shows the rows. Connections are made later: in it."""
 
     def place(self) -> Hashable:
-        """Sinks of a kind that have the same place share a destination: one made of any of them.
+        """Sinks that have the same place share a destination, which is made of any of them.
 
-        Unless a sink says otherwise, each has its own.
+        Unless a sink says otherwise, each has its own. A place names its kind: it is a class, or
+        has one in it.
         """
         return self
 
@@ -181,13 +182,13 @@ class Destination(ABC):
         """Gives back what it holds open. A process that ends does not ask."""
 
 
-_OPENED: dict[tuple[type[Sink], Hashable, Places], Destination | None] = {}
+_OPENED: dict[tuple[Hashable, Places], Destination | None] = {}
 """The destinations of this process."""
 
 
 def destination_of(sink: Sink, places: Places) -> Destination | None:
     """One destination for each place lives as long as its process."""
-    at = (type(sink), sink.place(), places)
+    at = (sink.place(), places)
     if at not in _OPENED:
         _OPENED[at] = sink.destination(places)
     return _OPENED[at]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,9 +76,9 @@ class Sqlite(Sink):
     def destination(self, places: Places) -> Destination:
         return SqliteFile(self.file)
 
-    def place(self) -> Path:
+    def place(self) -> Hashable:
         """All tables of a file are written in one transaction."""
-        return self.file
+        return (Sqlite, self.file)
 
     def needs(self) -> frozenset[Need]:
         return frozenset({"one machine"})

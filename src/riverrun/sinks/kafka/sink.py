@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 from riverrun.errors import ProgramError
@@ -52,9 +52,9 @@ class Topic(Sink):
         kind = KafkaExactlyOnce if places.delivery == "exactly once" else KafkaAtLeastOnce
         return kind(dict(places.kafka))
 
-    def place(self) -> str:
+    def place(self) -> Hashable:
         """All topics are written in one transaction."""
-        return "Kafka"
+        return Topic
 
     def kafka_topic(self) -> str:
         return self.name

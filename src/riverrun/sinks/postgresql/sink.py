@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from riverrun.outputs import Delivery, Destination, Guarantee, Need, Places, Sink
@@ -38,9 +39,9 @@ class Postgres(Sink):
         assert places.postgres is not None
         return PostgresDatabase(places.postgres)
 
-    def place(self) -> str:
+    def place(self) -> Hashable:
         """All tables are written in one transaction."""
-        return "PostgreSQL"
+        return Postgres
 
     def needs(self) -> frozenset[Need]:
         return frozenset({"PostgreSQL"})

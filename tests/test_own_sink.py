@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -100,6 +102,21 @@ class Renamed(JsonLines):
 @dataclass(frozen=True)
 class Holding(JsonLines):
     lock: Any = field(default_factory=threading.Lock)
+
+
+ELSEWHERE = """
+import pickle, sys
+sink = pickle.load(sys.stdin.buffer).outputs[0].sink
+print(sink.text, type(sink.destination(None)).__name__, "json_lines" in sys.modules)
+"""
+
+
+def test_its_module_travels_with_the_job_to_workers_that_do_not_have_it():
+    app = rr.App("shop")
+    app.stream("views", schema="page string").to(JsonLines("out"))
+    line, program = [sys.executable, "-c", ELSEWHERE], app.program()
+    done = subprocess.run(line, input=portable(program, program), capture_output=True, check=True)
+    assert done.stdout.decode().strip() == "JSON lines in out LinesFolder False"
 
 
 def test_a_sink_that_cannot_travel_is_an_error_before_spark_starts(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import iter_modules
 
@@ -100,16 +101,22 @@ class Loose(Sink):
         return None
 
 
+@dataclass(frozen=True)
+class Nameless(Loose):
+    name: int = 5
+
+
 @pytest.mark.parametrize(
     ("given", "fact", "hint"),
     [
-        (5, "rows are written to a topic or a sink", "give the name of a topic, or a sink"),
-        (None, "rows are written to a topic or a sink", "give the name of a topic, or a sink"),
+        (5, "rows are written to a topic or a sink", "a topic's name, or rr.sinks"),
+        (None, "rows are written to a topic or a sink", "a topic's name, or rr.sinks"),
         ("", "a topic's name has letters", None),
-        (rr.sinks.screen, "a sink is what a function", "call it: screen"),
-        (rr.sinks.parquet, "a sink is what a function", "call it: parquet"),
-        (Loose, "a sink is what a function", "call it: Loose"),
+        (rr.sinks.screen, "rows are written to a topic or a sink", "call it: screen"),
+        (rr.sinks.parquet, "rows are written to a topic or a sink", "call it: parquet"),
+        (Loose, "rows are written to a topic or a sink", "call it: Loose"),
         (Loose(), "a sink is a frozen dataclass", "frozen=True"),
+        (Nameless(), "a sink is a frozen dataclass with a name and a text", "docs/extend.md"),
     ],
 )
 def test_what_cannot_be_written_to_is_an_error_at_the_line_that_says_so(given, fact, hint):

@@ -140,17 +140,23 @@ def checked_sink(given: object, at: Location) -> Sink:
     """A text is the name of a topic."""
     if isinstance(given, str):
         return Topic(given)
-    if isinstance(given, Sink) and _frozen(given):
-        return given
-    fact, got = "rows are written to a topic or a sink", repr(given)
-    hint = "give the name of a topic, or a sink, e.g. rr.sinks.screen()"
-    if isinstance(given, Sink):
-        fact, got = "a sink is a frozen dataclass", type(given).__name__
-        hint = "write @dataclass(frozen=True) above its class"
-    elif callable(given):
-        got = getattr(given, "__name__", got)
-        fact, hint = "a sink is what a function of rr.sinks returns", f"call it: {got}(…)"
-    raise ProgramError(fact, where=at, got=got, hint=hint)
+    if not isinstance(given, Sink):
+        made, got = callable(given), getattr(given, "__name__", repr(given))
+        raise ProgramError(
+            "rows are written to a topic or a sink",
+            where=at,
+            got=got,
+            hint=f"call it: {got}(…)" if made else "e.g. a topic's name, or rr.sinks.screen()",
+        )
+    named = all(isinstance(getattr(given, each, None), str) for each in ("name", "text"))
+    if not named or not _frozen(given):
+        raise ProgramError(
+            "a sink is a frozen dataclass with a name and a text",
+            where=at,
+            got=type(given).__name__,
+            hint="write @dataclass(frozen=True) above its class" if named else "see docs/extend.md",
+        )
+    return given
 
 
 def _frozen(sink: Sink) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,8 +17,8 @@ from riverrun.errors import ProgramError
 from riverrun.outputs import Sink
 from riverrun.program import Processing, Program
 
-EVERYWHERE = frozenset({"riverrun", *sys.stdlib_module_names})
-"""Packages that workers have themselves."""
+PYTHONS_OWN = Path(os.__file__).parent
+"""Where Python's modules are, which workers have themselves."""
 
 
 def portable(job: Any, program: Program) -> bytes:
@@ -61,7 +62,8 @@ def _own_modules(owned: list[object]) -> list[ModuleType]:
         for kind in type(own).__mro__:
             module = sys.modules.get(kind.__module__)
             file = getattr(module, "__file__", None)
-            if file and kind.__module__.partition(".")[0] not in EVERYWHERE:
+            ours = kind.__module__.startswith("riverrun.")
+            if file and not ours and not Path(file).is_relative_to(PYTHONS_OWN):
                 folders.add(Path(file).parent)
     return [
         module

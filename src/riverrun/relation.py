@@ -13,6 +13,7 @@ from riverrun.event_time import Pace
 from riverrun.kernels import sql
 from riverrun.kernels.letters import OnError
 from riverrun.operators.registry import refuse_taken_kind
+from riverrun.outputs import Sink
 from riverrun.plan.building import checked_condition, checked_policy
 from riverrun.plan.nodes import (
     Explode,
@@ -29,7 +30,7 @@ from riverrun.plan.nodes import (
 )
 from riverrun.plan.rows import changes, key_of
 from riverrun.schema import RESERVED, Column, Schema, quoted
-from riverrun.sinks import Screen, Sink, Topic
+from riverrun.sinks.kafka.sink import Topic
 from riverrun.times import ColumnTime
 
 APPLY = "a function from rows and the user's line to a step: see docs/extend.md"
@@ -128,17 +129,43 @@ class Relation:
             raise ProgramError("to() needs a topic or a sink", where=at)
         policy = checked_policy(on_error, self.node, at)
         for sink in sinks:
-            target = Topic(sink) if isinstance(sink, str) else sink
-            if isinstance(target, Screen) and target.name == "screen":
-                target = Screen(_screen_name(self.node))
+            target = checked_sink(sink, at).named_after(_origin(self.node))
             self.registry.add(Output(self.node, target, at, on_error=policy))
 
 
-def _screen_name(node: Node) -> str:
+def checked_sink(given: object, at: Location) -> Sink:
+    """A text is the name of a topic."""
+    if isinstance(given, str):
+        return Topic(given)
+    if not isinstance(given, Sink):
+        made, got = callable(given), getattr(given, "__name__", repr(given))
+        raise ProgramError(
+            "rows are written to a topic or a sink",
+            where=at,
+            got=got,
+            hint=f"call it: {got}(…)" if made else "e.g. a topic's name, or rr.sinks.screen()",
+        )
+    named = all(isinstance(getattr(given, each, None), str) for each in ("name", "text"))
+    if not named or not _frozen(given):
+        raise ProgramError(
+            "a sink is a frozen dataclass with a name and a text",
+            where=at,
+            got=type(given).__name__,
+            hint="write @dataclass(frozen=True) above its class" if named else "see docs/extend.md",
+        )
+    return given
+
+
+def _frozen(sink: Sink) -> bool:
+    """Sinks are compared and noted in checkpoints by what they hold."""
+    made = getattr(type(sink), "__dataclass_params__", None)
+    return made is not None and made.frozen
+
+
+def _origin(node: Node) -> str:
     while isinstance(node, Where | Select | WithColumns | KeyBy | Explode | Late):
         node = node.input
-    origin = node.topic if isinstance(node, Source) else getattr(node, "name", "union")
-    return f"screen:{origin}"
+    return node.topic if isinstance(node, Source) else getattr(node, "name", "union")
 
 
 def explode_node(rows: Relation, column: str, at: Location) -> Explode:

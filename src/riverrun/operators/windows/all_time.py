@@ -19,7 +19,6 @@ class AllTime(Window):
     kind = "all"
     text = None
     suffix = ""
-    size = 0
 
     def columns(self, rows: Schema, keys: tuple[str, ...]) -> tuple[Column, ...]:
         return tuple(Column(name, rows.type_of(name)) for name in keys)
@@ -47,6 +46,9 @@ class AllTime(Window):
 
     def seconds(self, start: pl.Expr, end: pl.Expr) -> pl.Expr | None:
         return None
+
+    def end(self, slot: pl.Expr) -> pl.Expr:
+        return slot
 
     def compared(self) -> int | None:
         return None

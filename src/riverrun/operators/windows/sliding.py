@@ -38,6 +38,8 @@ BUCKETS = 4
 
 @dataclass(frozen=True)
 class Sliding(TimedWindow):
+    size: int
+
     kind = "sliding"
 
     @property

@@ -19,7 +19,10 @@ from riverrun.kernels.operator import (
 )
 from riverrun.kernels.program import CLOSED
 from riverrun.operators.aggregate import Aggregate, Window, without_row
+from riverrun.operators.windows.entry import combined, single_if_late, singles
 from riverrun.operators.windows.grid import Grid, TimedWindow
+from riverrun.operators.windows.tumbling import advance as merge_slots
+from riverrun.outputs import Destination, OutputSpec, Part, Places, Sink
 from riverrun.plan.building import checked_condition, checked_policy, step_fields
 from riverrun.plan.nodes import Node, Step
 from riverrun.schema import Column, Schema
@@ -32,6 +35,7 @@ __all__ = [
     "Aggregate",
     "Batch",
     "Column",
+    "Destination",
     "Entry",
     "Grid",
     "Input",
@@ -39,11 +43,15 @@ __all__ = [
     "Location",
     "Node",
     "Operator",
+    "OutputSpec",
+    "Part",
+    "Places",
     "PlainOperator",
     "ProgramError",
     "Result",
     "RowForm",
     "Schema",
+    "Sink",
     "Step",
     "StepState",
     "TimedWindow",
@@ -51,9 +59,13 @@ __all__ = [
     "Words",
     "checked_condition",
     "checked_policy",
+    "combined",
     "differing",
     "latest",
+    "merge_slots",
     "net",
+    "single_if_late",
+    "singles",
     "split_late",
     "step_fields",
     "without_row",

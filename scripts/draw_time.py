@@ -204,7 +204,7 @@ def partitions() -> Card:
         driver.batch()
         path += [(here, path[-1][1])] if path else []
         path.append((here, y(clock_of(driver, "pages"))))
-        held.append((here, driver.status.watermarks["pages"]["held_by"].removeprefix("views/")))
+        held.append((here, driver.status.holders["pages"]["held_by"].removeprefix("views/")))
     _draw_path(card, path, dots)
     card.note(388, "held back by")
     for here, name in held:

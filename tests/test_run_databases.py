@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 import riverrun as rr
-from riverrun.connectors import admin
+from riverrun.kafka import admin
 from riverrun.plan.describe import as_text, topology
 from riverrun.plan.mermaid import as_mermaid
 from riverrun.testing import Driver

@@ -12,11 +12,11 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from parts import EVALUATOR, part, stream, table
-from riverrun.connectors import admin
 from riverrun.delivery import transactions
 from riverrun.delivery.kafka import KafkaAtLeastOnce, encoded, send
 from riverrun.delivery.transactions import KafkaExactlyOnce, progress_topic
 from riverrun.errors import AlreadyRunning, BrokerError, CheckpointError, TopicError
+from riverrun.kafka import admin
 from running import records
 from running import table as rows_of
 

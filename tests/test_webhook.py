@@ -19,10 +19,10 @@ import riverrun as rr
 from folders import CHECKPOINT, EVALUATOR, SCHEMA, changes, rows
 from hooks import Answer, Hooks, hooks, serving
 from killing import killed_at
-from riverrun.connectors import admin
 from riverrun.delivery.destination import Part
 from riverrun.delivery.webhook import Receipt, WebhookSender
 from riverrun.errors import ProgramError
+from riverrun.kafka import admin
 from riverrun.program import OutputSpec
 from running import records
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from riverrun.durations import Duration, duration_text, microseconds
 from riverrun.errors import Location, ProgramError, caller
-from riverrun.event_time import Duration, duration_text, microseconds
 from riverrun.kernels import sql
 from riverrun.kernels.aggregates import EXACT_INSTEAD, SIGNED
 from riverrun.kernels.sketches import COUNTABLE, FREQUENT, refuse_without_datasketches

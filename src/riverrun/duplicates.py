@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from riverrun.durations import Duration, microseconds
 from riverrun.errors import Location, ProgramError
-from riverrun.event_time import Duration, microseconds
 from riverrun.plan.nodes import Deduplicate, MarkSeen
 from riverrun.program import OnError
 from riverrun.relation import Relation, checked_policy, origin_name, step_keys

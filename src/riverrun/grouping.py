@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from riverrun.aggregate import Agg, aggregation, for_comparisons, refuse_clash, result_columns
+from riverrun.durations import duration_text
 from riverrun.errors import Location, ProgramError
-from riverrun.event_time import duration_text
 from riverrun.plan.derive import changes
 from riverrun.plan.nodes import Aggregate
 from riverrun.program import EVENT, Emit, OnError

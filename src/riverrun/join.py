@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from riverrun.durations import Duration, microseconds
 from riverrun.errors import Location, ProgramError
-from riverrun.event_time import Duration, microseconds
 from riverrun.kernels import sql
 from riverrun.plan.derive import changes, key_of
 from riverrun.plan.nodes import Join

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from riverrun.event_time import BEGINNING, END, Pace
+from riverrun.clock import Pace
+from riverrun.durations import BEGINNING, END
+from riverrun.formats import JSON, Format
 from riverrun.processor import FrameProcessor, Processor
 from riverrun.schema import Schema
 from riverrun.sinks import Guarantee, Sink, Topic
@@ -13,7 +15,6 @@ from riverrun.times import EventTime
 from riverrun.windowing import Window
 
 Emit = Literal["changes", "ready", "final"]
-
 OnError = Literal["set aside", "stop", "drop"]
 """What happens to a row that fails on its way into a source, step or output."""
 
@@ -21,7 +22,6 @@ Order = Literal["position", "time"]
 """Which row of a key is the latest: the last one in its partition, or the last in event time."""
 
 How = Literal["inner", "left", "right", "full"]
-
 JoinKind = Literal["streams", "latest", "versions", "tables"]
 """Of two streams; of a stream with a table as it stands, or as it stood then; of two tables."""
 
@@ -30,6 +30,7 @@ EVENT = "event"
 
 Side = Literal["left", "right"]
 PairTime = Literal["later", "left", "right"]
+DEAD = "out:dead"
 CLOSED = "/*closed*/"
 """Stands in a query for the last window that is closed."""
 
@@ -96,6 +97,7 @@ class SourceSpec:
     start: str
     on_loss: Literal["stop", "skip"]
     metadata: frozenset[str]
+    format: Format = JSON
     producer: str | None = None
     """The column that names who made a record."""
     punctuation: str | None = None
@@ -315,13 +317,11 @@ class OutputSpec:
     schema: Schema
     key: tuple[str, ...]
     table: bool
+    format: Format = JSON
 
     @property
     def edge(self) -> str:
         return f"out:{self.name}"
-
-
-DEAD = "out:dead"
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import Protocol, get_args
 
+from riverrun.clock import Pace
 from riverrun.errors import Location, ProgramError, caller
-from riverrun.event_time import Pace
 from riverrun.kernels import sql
 from riverrun.plan.derive import changes, inputs_of, key_of
 from riverrun.plan.nodes import (

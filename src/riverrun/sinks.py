@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
+from riverrun.durations import Duration, microseconds
 from riverrun.errors import Location, ProgramError, caller
-from riverrun.event_time import Duration, microseconds
+from riverrun.formats import JSON, Format, format_of
 from riverrun.schema import Schema
 
 OWN_TABLES = ("riverrun_progress", "riverrun_runs")
@@ -32,6 +33,7 @@ class Topic:
     partitions: int | None = None
     headers: str | None = None
     """The column that holds the headers of records."""
+    format: Format = field(default=JSON, repr=False)
 
     @property
     def text(self) -> str:
@@ -132,13 +134,20 @@ FOLDER_TYPES = r"VARCHAR|BOOLEAN|DATE|U?(TINY|SMALL|BIG)?INT(EGER)?"
 """Types of columns that can be the names of folders."""
 
 
-def topic(name: str, *, partitions: int | None = None, headers: str | None = None) -> Topic:
+def topic(
+    name: str,
+    *,
+    partitions: int | None = None,
+    headers: str | None = None,
+    format: str | Format = "json",
+) -> Topic:
     """A Kafka topic to write to, created with this many partitions when it is missing.
 
     `headers` is a column of texts by name that becomes the headers of a stream's records; with
-    "_headers", they are those of the record that a row came from.
+    "_headers", they are those of the record that a row came from. `format` is "json", or an
+    instance of your own subclass of riverrun.formats.Format.
     """
-    return Topic(name, partitions, headers)
+    return Topic(name, partitions, headers, format_of(format, caller()))
 
 
 def screen(name: str | None = None) -> Screen:

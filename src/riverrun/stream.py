@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from riverrun.aggregate import Agg
+from riverrun.clock import Pace
 from riverrun.duplicates import deduplicate_node, mark_seen_node
+from riverrun.durations import UNITS, Duration, microseconds
 from riverrun.errors import Location, ProgramError, caller
-from riverrun.event_time import UNITS, Duration, Pace, microseconds
 from riverrun.grouping import Grouping, aggregate_node, check_window
 from riverrun.join import Asked, AsOf, On, join_node
 from riverrun.plan.derive import has_late_rows, inputs_of, key_of, late_sides

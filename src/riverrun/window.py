@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from riverrun.durations import UNITS, Duration, duration_text, microseconds
 from riverrun.errors import Location, ProgramError, caller
-from riverrun.event_time import UNITS, Duration, duration_text, microseconds
 from riverrun.windowing import MONDAY, Window
 
 

@@ -13,7 +13,7 @@ from math import gcd
 from typing import Literal
 from zoneinfo import ZoneInfo
 
-from riverrun.event_time import UNITS
+from riverrun.durations import UNITS
 
 MONDAY = 4 * UNITS["day"]
 """1970 began on a Thursday: weeks are counted from the Monday after."""

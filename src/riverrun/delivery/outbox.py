@@ -43,12 +43,12 @@ class Status:
     """Rows of each step that were late."""
     written: dict[str, int] = field(default_factory=dict)
     tick: int = 0
-    watermarks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    holders: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Who holds the clock of each step back (`held_by`), and who is `idle`."""
 
     def add(self, other: Status) -> None:
         self.clocks.update(other.clocks)
-        self.watermarks.update(other.watermarks)
+        self.holders.update(other.holders)
         self.open = self.open or other.open
         self.tick = max(self.tick, other.tick)
         self.events += other.events

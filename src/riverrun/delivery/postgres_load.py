@@ -16,10 +16,10 @@ from pyarrow import csv
 
 from riverrun.delivery.database import VERSION, Changes
 from riverrun.delivery.destination import Part, Rows
-from riverrun.delivery.encode import with_texts
 from riverrun.delivery.postgres_binary import BEGIN, END, binary, possible
 from riverrun.delivery.postgres_tables import types_of
 from riverrun.delivery.progress import Progress, checksum
+from riverrun.formats.instants import with_texts
 from riverrun.kernels.sql import Evaluator
 from riverrun.program import OutputSpec
 from riverrun.schema import nested

@@ -24,9 +24,9 @@ from riverrun.delivery.database import (
     refuse_types,
 )
 from riverrun.delivery.destination import Destination, Part, Rows
-from riverrun.delivery.encode import with_texts
 from riverrun.delivery.progress import Progress, checksum, done, refuse_if_fenced, taken_over
 from riverrun.errors import DatabaseError
+from riverrun.formats.instants import with_texts
 from riverrun.kernels.sql import Evaluator
 from riverrun.program import OutputSpec
 from riverrun.schema import nested, quoted

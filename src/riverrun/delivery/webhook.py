@@ -19,11 +19,11 @@ import pyarrow as pa
 import urllib3
 from urllib3.exceptions import HTTPError, MaxRetryError
 
-from riverrun.connectors.lines import Record
-from riverrun.connectors.sender import Sender
 from riverrun.delivery.destination import Destination, Part, Rows
 from riverrun.delivery.encode import Line, lines, records
 from riverrun.errors import JobError
+from riverrun.kafka.records import Record
+from riverrun.kafka.sender import Sender
 from riverrun.kernels.letters import LETTER
 from riverrun.kernels.sql import Evaluator
 from riverrun.plan.compile import dead_output

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from riverrun.event_time import END
+from riverrun.durations import END
 from riverrun.kernels.contexts import (
     clock_before,
     event_place,

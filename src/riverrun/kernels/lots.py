@@ -10,11 +10,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from riverrun.errors import InputError
-from riverrun.event_time import END, Now, partition_name, producer_name
+from riverrun.clock import Now
+from riverrun.durations import END
+from riverrun.kernels import positions
 from riverrun.kernels.aggregates import prepared
+from riverrun.kernels.arrivals import arrival, at_tick
 from riverrun.kernels.chunks import Chunk, by_page, pack, unpack_all, with_hash
-from riverrun.kernels.decode import at_tick, decoder
 from riverrun.kernels.isolation import evaluated, isolated
 from riverrun.kernels.letters import (
     AHEAD,
@@ -31,6 +32,7 @@ from riverrun.kernels.letters import (
 )
 from riverrun.kernels.pages import clocks_of, status_chunk
 from riverrun.kernels.sql import Evaluator
+from riverrun.partitions import Partition, Producer, TimeKeeper
 from riverrun.program import (
     DEAD,
     ROWS,
@@ -52,8 +54,6 @@ class Lot:
 
     topic: str
     records: pa.Table
-    garbled: dict[tuple[int, int], bytes] = field(default_factory=dict)
-    """Values that are not text, by partition and offset; null among the records."""
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Reading:
     """What came of a lot."""
 
     chunks: list[Chunk]
-    highs: dict[str, int]
+    highs: dict[TimeKeeper, int]
     """The highest event time of each partition or producer."""
     failed: Verdict = field(default_factory=Verdict)
     rows: dict[str, int] = field(default_factory=dict)
@@ -72,23 +72,13 @@ class Reading:
         return {"rows": self.rows, **self.failed.counts}
 
 
-def position(source: int, partition: int, offset: int) -> int:
-    """One number that orders records by source, partition and offset."""
-    if source >= 1 << 7 or partition >= 1 << 16 or offset >= 1 << 40:
-        raise InputError(
-            "a position is out of range",
-            got=f"source {source}, partition {partition}, offset {offset}",
-        )
-    return source << 56 | partition << 40 | offset
-
-
 class LotReader:
     """Turns records into chunks for the first exchange, or for the outputs."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.evaluator = Evaluator()
-        self.decoders = {source.topic: decoder(source) for source in program.sources}
+        self.arrivals = {source.topic: arrival(source) for source in program.sources}
 
     def read(self, lot: Lot, now: Now) -> Reading:
         source = self.program.source(lot.topic)
@@ -116,10 +106,10 @@ class LotReader:
         partition, offset = (
             pc.max(lot.records[each]).as_py() for each in ("__partition", "__offset")
         )
-        position(source.index, partition, offset)
-        query = at_tick(self.decoders[source.topic], source, now)
-        records = _without_null_garbage(lot) if source.table_key and lot.garbled else lot.records
-        return self.evaluator.run(query, lot=records)
+        positions.pack(source.index, partition, offset)  # an error if one is too large
+        query = at_tick(self.arrivals[source.topic], source, now)
+        given = source.format.prepared(lot.records, source.schema, source.table_key)
+        return self.evaluator.run(query, lot=given)
 
     def _marks(
         self, source: SourceSpec, rows: pa.Table
@@ -226,14 +216,6 @@ class LotReader:
             yield Chunk((seq + number) % pages, edge, seq, pack(part))
 
 
-def _without_null_garbage(lot: Lot) -> pa.Table:
-    """Records whose values are not text are not those that have none, which delete."""
-    places = zip(*(lot.records[n].to_pylist() for n in ("__partition", "__offset")), strict=True)
-    garbled = pa.array([place in lot.garbled for place in places])
-    values = pc.if_else(garbled, "", lot.records["__value"])
-    return lot.records.set_column(lot.records.schema.get_field_index("__value"), "__value", values)
-
-
 def counted(made: pa.Table) -> tuple[pa.Table, int]:
     """Parts without the count of their rows, and that count."""
     if ROWS not in made.column_names:
@@ -259,7 +241,7 @@ def _split(decoded: pa.Table, on_error: OnError) -> tuple[pa.Table, list[Failure
     return rows, failures
 
 
-def _highest(source: SourceSpec, rows: pa.Table, marks: pa.Table) -> dict[str, int]:
+def _highest(source: SourceSpec, rows: pa.Table, marks: pa.Table) -> dict[TimeKeeper, int]:
     """How far each partition or producer has come. A mark is exact: lateness is not for it."""
     if source.pace.by == "tick":
         return {}
@@ -269,23 +251,20 @@ def _highest(source: SourceSpec, rows: pa.Table, marks: pa.Table) -> dict[str, i
     return found
 
 
-def _latest(source: SourceSpec, rows: pa.Table) -> dict[str, int]:
-    if source.producer:
-        whose = rows["__producer"]
-    else:
-        whose = pc.bit_wise_and(pc.shift_right(rows["__pos"], 40), 0xFFFF)
+def _latest(source: SourceSpec, rows: pa.Table) -> dict[TimeKeeper, int]:
+    whose = rows["__producer"] if source.producer else positions.partitions(rows["__pos"])
     times = pa.table({"whose": whose, "at": rows["__at"].cast(pa.int64())})
     found = times.group_by("whose").aggregate([("at", "max")]).to_pylist()
-    named = producer_name if source.producer else partition_name
+    named = Producer if source.producer else Partition
     return {named(source.topic, each["whose"]): each["at_max"] for each in found}
 
 
 def _dead_letters(lot: Lot, source: SourceSpec, dead: list[Failure]) -> pa.Table:
     first = {each.place.pos: each for each in dead}
-    offsets = pa.array([place & ((1 << 40) - 1) for place in first], pa.int64())
+    offsets = pa.array([positions.unpack(place).offset for place in first], pa.int64())
     letters = []
     for record in lot.records.filter(pc.is_in(lot.records["__offset"], offsets)).to_pylist():
-        place = position(source.index, record["__partition"], record["__offset"])
+        place = positions.pack(source.index, record["__partition"], record["__offset"])
         if place in first:
             letters.append(_letter(lot, record, first[place]))
     return pa.Table.from_pylist(letters, schema=LETTER)
@@ -293,8 +272,8 @@ def _dead_letters(lot: Lot, source: SourceSpec, dead: list[Failure]) -> pa.Table
 
 def _letter(lot: Lot, record: dict[str, Any], failure: Failure) -> dict[str, Any]:
     key, key_base64 = text_or_base64(record["__key"])
+    value, value_base64 = text_or_base64(record["__value"])
     at = min(record["__timestamp"], LAST) * 1000
-    garbled = lot.garbled.get((record["__partition"], record["__offset"]))
     return {
         "topic": lot.topic,
         "partition": record["__partition"],
@@ -304,8 +283,8 @@ def _letter(lot: Lot, record: dict[str, Any], failure: Failure) -> dict[str, Any
         "cause": failure.cause,
         "key": key,
         "key_base64": key_base64,
-        "value": record["__value"],
-        "value_base64": text_or_base64(garbled)[1],
+        "value": value,
+        "value_base64": value_base64,
         "__at": at,
         "__pos": failure.place.pos,
         "__sub": 0,

@@ -11,15 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from riverrun.event_time import (
-    BEGINNING,
-    Clock,
-    Pace,
-    PartitionTimes,
-    Punctuation,
-    clock,
-    release,
-)
+from riverrun.clock import Clock, Pace, PartitionTimes, Punctuation, clock, release
+from riverrun.durations import BEGINNING
 from riverrun.kernels import (
     deduplication,
     framing,
@@ -100,15 +93,11 @@ class Head:
     """How far the tables of joins are known whose rows wait for them."""
 
 
-def encode_punctuation(punctuation: Punctuation) -> bytes:
-    return json.dumps(vars(punctuation)).encode()
-
-
 def clocks_of(chunk: Chunk) -> dict[str, int] | None:
     """The clocks before the batch, if the chunk is a punctuation that tells them."""
     if chunk.edge != PUNCTUATION:
         return None
-    return Punctuation(**json.loads(chunk.data)).clocks
+    return Punctuation.decoded(chunk.data).clocks
 
 
 def status_chunk(page: int, **facts: Any) -> Chunk:
@@ -122,9 +111,8 @@ class Moment:
         self.source = (times, marks)
         self.punctuation = Punctuation()
         for mark in marks:
-            self.punctuation.add(Punctuation(**json.loads(mark)))
-        known = json.loads(times)
-        self.seen = PartitionTimes({name: (high, at) for name, (high, at) in known.items()})
+            self.punctuation.add(Punctuation.decoded(mark))
+        self.seen = PartitionTimes.decoded(times)
         self.seen.note(self.punctuation)
         self.paces = paces
         self.clocks: dict[tuple[str, int], Clock] = {}
@@ -146,7 +134,7 @@ class Moment:
         """What is to be known after the batch."""
         kept = PartitionTimes(dict(self.seen.seen))
         kept.forget(self.punctuation, self.paces)
-        return json.dumps(kept.seen)
+        return kept.encoded()
 
 
 def advance(step: Step, state: StepState, batch: Batch) -> Result:
@@ -193,10 +181,10 @@ class PageKernel:
         out: list[Chunk] = [] if self.last else list(marks)
         late: dict[str, int] = {}
         failed: list[Verdict] = []
-        watermarks: dict[str, Any] = {}
+        holders: dict[str, Any] = {}
         for step in self.steps:
             said, batch = _batch(step, head, moment, by_edge)
-            watermarks[step.name] = {"held_by": said.held_by, "idle": said.idle}
+            holders[step.name] = {"held_by": said.held_by, "idle": said.idle}
             if batch is None:
                 continue
             result = self._step(page, step, head, store, batch)
@@ -213,7 +201,7 @@ class PageKernel:
         out += [chunk for rest in by_edge.values() for chunk in rest]
         facts = {"clocks": head.clocks, "open": any(head.open.values()), "late": late, "tick": tick}
         if page == 0:  # they are the same on all pages
-            facts["watermarks"] = watermarks
+            facts["holders"] = holders
         out.append(status_chunk(page, **facts))
         out += [status_chunk(page, **each.counts) for each in failed if each.causes]
         encoded = json.dumps(vars(head)).encode()

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from riverrun.event_time import END
+from riverrun.durations import END
 from riverrun.kernels.contexts import (
     RowContext,
     StateKind,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from riverrun.event_time import BEGINNING
+from riverrun.durations import BEGINNING
 from riverrun.kernels.state import SegmentList
 from riverrun.kernels.steps import Batch, Result, StepState
 from riverrun.kernels.tables import changed, latest, net

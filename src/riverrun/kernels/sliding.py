@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from riverrun.event_time import END
+from riverrun.durations import END
 from riverrun.kernels.aggregates import merged, settled
 from riverrun.kernels.state import SegmentList
 from riverrun.kernels.steps import (

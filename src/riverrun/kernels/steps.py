@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from riverrun.durations import BEGINNING, END
 from riverrun.errors import JobError
-from riverrun.event_time import BEGINNING, END
 from riverrun.kernels.aggregates import results
 from riverrun.kernels.letters import Verdict
 from riverrun.kernels.state import SegmentList

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from riverrun.event_time import BEGINNING
+from riverrun.durations import BEGINNING
 from riverrun.kernels.isolation import isolated
 from riverrun.kernels.letters import Failure, judge
 from riverrun.kernels.pairs import RIGHT, joined, own_columns, side_key, with_nulls

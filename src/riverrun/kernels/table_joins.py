@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from riverrun.event_time import BEGINNING
+from riverrun.durations import BEGINNING
 from riverrun.kernels.pairs import joined, own_columns, side_key, with_nulls
 from riverrun.kernels.state import SegmentList
 from riverrun.kernels.steps import Batch, Result, StepState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from riverrun.event_time import BEGINNING
+from riverrun.durations import BEGINNING
 from riverrun.kernels.state import SegmentList
 from riverrun.kernels.steps import PLACE, Batch, Result, StepState, differing
 from riverrun.program import Settling, Tabling

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from riverrun.event_time import BEGINNING
+from riverrun.durations import BEGINNING
+from riverrun.kernels import positions
 from riverrun.kernels.pairs import own_columns, side_key
 from riverrun.kernels.steps import PLACE, Batch, Result, StepState, event_name, split_late
 from riverrun.kernels.typed import columns_of
@@ -174,7 +175,6 @@ class _Join:
 
 def _version(topics: tuple[str, ...]) -> pl.Expr:
     """The record that a version was read from: topic/partition/offset."""
-    pos = pl.col("__vpos")
-    topic = (pos // (1 << 56)).replace_strict(dict(enumerate(topics)), default=None)
-    partition, offset = pos // (1 << 40) % (1 << 16), pos % (1 << 40)
+    source, partition, offset = positions.in_polars(pl.col("__vpos"))
+    topic = source.replace_strict(dict(enumerate(topics)), default=None)
     return pl.concat_str(topic, partition, offset, separator="/")

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from riverrun.clock import Pace
 from riverrun.errors import ProgramError
-from riverrun.event_time import Pace
+from riverrun.formats import JSON
 from riverrun.kernels.steps import PLACE
 from riverrun.plan.checks import check
 from riverrun.plan.derive import (
@@ -147,7 +148,10 @@ def with_settled_tables(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
 
 def _output_spec(output: Output) -> OutputSpec:
     node = output.input
-    return OutputSpec(output.name, output.sink, node.schema.visible, key_of(node), changes(node))
+    written = output.sink.format if isinstance(output.sink, Topic) else JSON
+    return OutputSpec(
+        output.name, output.sink, node.schema.visible, key_of(node), changes(node), written
+    )  # fmt: skip
 
 
 def dead_output(app: str) -> OutputSpec:
@@ -167,6 +171,7 @@ def _source_spec(index: int, node: Source, branches: list[Branch]) -> SourceSpec
         start=node.start,
         on_loss=node.on_loss,
         metadata=used,
+        format=node.format,
         producer=node.producer,
         punctuation=node.punctuation,
         max_ahead=node.max_ahead,

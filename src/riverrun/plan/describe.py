@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from riverrun.durations import UNITS, duration_text
 from riverrun.errors import Location
-from riverrun.event_time import UNITS, duration_text
+from riverrun.formats import JSON, Format
 from riverrun.plan.compile import (
     DEAD_SCHEMA,
     dead_output,
@@ -36,6 +37,7 @@ from riverrun.plan.nodes import (
 )
 from riverrun.program import Aggregation
 from riverrun.schema import Schema, quoted
+from riverrun.sinks import Topic
 
 MAX_AHEAD = UNITS["day"]
 
@@ -95,8 +97,8 @@ def _source_block(source: Source, folder: Path) -> list[str]:
 
 
 def _unusual(source: Source) -> dict[str, str | None]:
-    """What a source says of time beyond the defaults."""
-    found: dict[str, str | None] = {}
+    """What a source says beyond the defaults."""
+    found: dict[str, str | None] = _format(source.format)
     if source.producer is not None:
         found["producer"] = source.producer
     if source.punctuation is not None:
@@ -104,6 +106,10 @@ def _unusual(source: Source) -> dict[str, str | None]:
     if source.max_ahead != MAX_AHEAD:
         found["max_ahead"] = None if source.max_ahead is None else duration_text(source.max_ahead)
     return found | _policy(source)
+
+
+def _format(format: Format) -> dict[str, str | None]:
+    return {} if format == JSON else {"format": format.name}
 
 
 def _policy(node: Source | StepNode | Output) -> dict[str, str | None]:
@@ -145,8 +151,14 @@ def _output_block(topology: Topology, number: int, folder: Path) -> list[str]:
         _field("columns", columns_text(output.input.schema)),
         _field("key", ", ".join(key_of(output.input)) or "none"),
         _field("to", output.sink.text),
-        *(_field(name, str(text)) for name, text in _policy(output).items()),
+        *(_field(name, str(text)) for name, text in _written(output).items()),
     ]
+
+
+def _written(output: Output) -> dict[str, str | None]:
+    """What an output says beyond the defaults."""
+    sink = output.sink
+    return (_format(sink.format) if isinstance(sink, Topic) else {}) | _policy(output)
 
 
 def _dead_block(topology: Topology) -> list[str]:
@@ -294,7 +306,7 @@ def _output_dict(output: Output, by_default: bool) -> dict[str, Any]:
         "columns": _schema_dict(output.input.schema),
         "key": list(key_of(output.input)),
         "to": output.sink.text,
-        **_policy(output),
+        **_written(output),
         "at": str(output.at),
     }
 

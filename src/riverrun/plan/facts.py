@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from riverrun.event_time import duration_text
+from riverrun.durations import duration_text
 from riverrun.plan.nodes import (
     Aggregate,
     Deduplicate,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from riverrun.event_time import Pace
+from riverrun.clock import Pace
 from riverrun.kernels.steps import PLACE
 from riverrun.plan.derive import changes, inputs_of, key_of
 from riverrun.plan.inputs import NO_WINDOW, WINDOW_OF_ROW

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from riverrun.clock import Pace
 from riverrun.errors import Location
-from riverrun.event_time import Pace
+from riverrun.formats import JSON, Format
 from riverrun.processor import FrameProcessor, Processor
 from riverrun.program import EVENT, Aggregation, Emit, How, JoinKind, OnError, Order, PairTime, Side
 from riverrun.schema import Schema
@@ -18,7 +19,7 @@ from riverrun.windowing import Window
 
 @dataclass(frozen=True)
 class Source:
-    """A topic of JSON records, read as a stream."""
+    """A topic, read as a stream."""
 
     topic: str
     fields: Schema
@@ -39,6 +40,7 @@ class Source:
     it."""
     own: bool = False
     """Whether the program writes the topic itself, to read it again."""
+    format: Format = JSON
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -16,16 +16,17 @@ from pyspark.sql.streaming import StreamingQuery
 
 from riverrun.app import App
 from riverrun.config import Settings
-from riverrun.connectors import admin, lag
-from riverrun.connectors.kafka import KafkaTopics
 from riverrun.delivery.destinations import Places, destinations
+from riverrun.durations import Duration, microseconds
 from riverrun.embedded import java, kafka, postgres
 from riverrun.errors import ConfigError, TopicError
-from riverrun.event_time import Duration, microseconds
+from riverrun.kafka import admin, lag
+from riverrun.kafka.topics import KafkaTopics
 from riverrun.program import Program
 from riverrun.runtime import applications, checkpoint, upgrades
 from riverrun.runtime.shape import shape_of
 from riverrun.sinks import Postgres, Sqlite
+from riverrun.sources.kafka import KafkaSource
 from riverrun.spark import drain
 from riverrun.spark import session as spark_session
 from riverrun.spark.executors import folder_of
@@ -142,9 +143,7 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
             status.mkdir(parents=True)
             job = Job(
                 program=program,
-                client=client,
-                files=None,
-                ended=False,
+                source=KafkaSource(client),
                 status=status,
                 collect=None,
                 parallel=spark.parallel,

@@ -58,7 +58,7 @@ def shape(program: Program, types: Mapping[str, list[str]] | None = None) -> Sha
         "outputs": {
             output.name: {
                 "columns": output.schema.ddl(), "key": list(output.key), "table": output.table,
-                "sink": repr(output.sink),
+                "sink": repr(output.sink), "format": output.format.name,
             }
             for output in program.outputs
         },
@@ -70,6 +70,7 @@ def shape(program: Program, types: Mapping[str, list[str]] | None = None) -> Sha
 def _source(source: SourceSpec) -> dict[str, Any]:
     return {
         "columns": source.schema.ddl(),
+        "format": source.format.name,
         "key": source.key,
         "time": repr(source.time),
         "lateness": source.pace.lateness,

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
+from riverrun.durations import END
 from riverrun.errors import ProgramError
-from riverrun.event_time import END
 from riverrun.kernels.chunks import Chunk, unpack
 from riverrun.kernels.isolation import evaluated
 from riverrun.kernels.lots import LotReader, counted

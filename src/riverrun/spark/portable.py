@@ -35,6 +35,12 @@ def _processing(program: Program) -> list[Processing]:
     return [step for step in program.steps if isinstance(step, Processing)]
 
 
+def _own_objects(program: Program) -> list[Any]:
+    """What runs in workers and may be of the user's own classes."""
+    read, written = ([each.format for each in some] for some in (program.sources, program.outputs))
+    return [*(step.processor for step in _processing(program)), *read, *written]
+
+
 def _require_portable(step: Processing) -> None:
     try:
         cloudpickle.dumps(step.processor)
@@ -47,10 +53,10 @@ def _require_portable(step: Processing) -> None:
 
 
 def _own_modules(program: Program) -> list[ModuleType]:
-    """Modules that define processors, and those beside them: workers may not have their files."""
+    """Modules that define them, and those beside these: workers may not have their files."""
     folders = set()
-    for step in _processing(program):
-        for kind in type(step.processor).__mro__:
+    for own in _own_objects(program):
+        for kind in type(own).__mro__:
             module = sys.modules.get(kind.__module__)
             file = getattr(module, "__file__", None)
             if file and not kind.__module__.startswith("riverrun."):

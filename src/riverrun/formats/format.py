@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from riverrun.errors import JobError
-from riverrun.formats import keys
+from riverrun.formats import keys as plain_keys
 from riverrun.formats.query import arrow_schema, run
 from riverrun.schema import Schema, quoted
 
@@ -50,12 +50,14 @@ class Format(ABC):
 
         A table's row has one also where its columns are null: compacted topics take none without.
         """
-        key = keys.written(columns, table=table)
+        key = plain_keys.written(columns, table=table)
         return run(f"SELECT {key} AS key FROM rows", rows=rows)["key"].combine_chunks()
 
     def decode_key(self, found: pa.Array, columns: Schema) -> pa.Table:
         """The columns that `encode_key` was given; null where a key cannot be read."""
-        read = ", ".join(f"{keys.read(columns, c)} AS {quoted(c.name)}" for c in columns.columns)
+        read = ", ".join(
+            f"{plain_keys.read(columns, c)} AS {quoted(c.name)}" for c in columns.columns
+        )
         return run(f"SELECT {read} FROM lot", lot=pa.table({"__key": found}))
 
     def prepared(self, records: pa.Table, columns: Schema, key: tuple[str, ...]) -> pa.Table:
@@ -80,12 +82,20 @@ class Format(ABC):
         gone = ["__value IS NULL OR coalesce(__gone, false) AS __gone"] if key else []
         return f"SELECT * REPLACE ({', '.join([*filled, cause, *gone])}) FROM lot"
 
+    def read(self, records: pa.Table, columns: Schema, key: tuple[str, ...] = ()) -> pa.Table:
+        """The columns, `__cause` and, of tables, `__gone` of records, as a program sees them."""
+        names = [*map(quoted, columns.names), "__cause", *(["__gone"] if key else [])]
+        query = f"SELECT {', '.join(names)} FROM ({self.relation(columns, key)})"
+        return run(query, lot=self.prepared(records, columns, key))
+
     def written(self, rows: pa.Table, columns: Schema, key: Schema, *, table: bool) -> Written:
         """Rows of an output, with expressions for their records."""
         values = self.encode(rows.select(list(columns.names)), columns).cast(pa.binary())
-        given = self.encode_key(rows.select(list(key.names)), key, table=table).cast(pa.binary())
-        rows = rows.append_column("__value", values).append_column("__key", given)
-        return Written(rows, "__key", "__value")
+        keys = pa.nulls(rows.num_rows)
+        if key.columns:
+            keys = self.encode_key(rows.select(list(key.names)), key, table=table)
+        rows = rows.append_column("__value", values)
+        return Written(rows.append_column("__key", keys.cast(pa.binary())), "__key", "__value")
 
     def _isolated(self, records: pa.Table, columns: Schema, key: tuple[str, ...]) -> pa.Table:
         """What `decode` gives; a record that it fails on is found by halving."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 from riverrun.formats import keys
 from riverrun.formats.format import Format, Written
 from riverrun.formats.query import run
-from riverrun.schema import Schema, quoted
+from riverrun.schema import Schema
 
 
 class SqlFormat(Format):
@@ -32,9 +32,7 @@ class SqlFormat(Format):
         return rows
 
     def decode(self, records: pa.Table, columns: Schema, *, key: tuple[str, ...] = ()) -> pa.Table:
-        names = [*map(quoted, columns.names), "__cause", *(["__gone"] if key else [])]
-        query = f"SELECT {', '.join(names)} FROM ({self.relation(columns, key)})"
-        return run(query, lot=self.prepared(records, columns, key))
+        return self.read(records, columns, key)
 
     def encode(self, rows: pa.Table, columns: Schema) -> pa.Array:
         query = f"SELECT {self.value(columns)} AS value FROM rows"

@@ -19,13 +19,14 @@ HEADERS = pa.map_(pa.string(), pa.string())
 
 
 def ranges_per_lot(ranges: Sequence[Range]) -> Iterator[list[Range]]:
-    """Ranges in groups of one topic and at most LOT records, in order of topic and partition."""
+    """Ranges in groups of one topic and at most LOT records, in order of topic and partition. A
+    group has one range of a partition: those that touch are one."""
     group: list[Range] = []
     room = LOT
-    for partition, start, end in sorted(ranges):
+    for partition, start, end in _joined(ranges):
         place = start
         while place < end:
-            if group and (room == 0 or group[-1].partition.topic != partition.topic):
+            if group and (room == 0 or not _together(group[-1].partition, partition)):
                 yield group
                 group, room = [], LOT
             stop = min(end, place + room)
@@ -34,6 +35,20 @@ def ranges_per_lot(ranges: Sequence[Range]) -> Iterator[list[Range]]:
             place = stop
     if group:
         yield group
+
+
+def _joined(ranges: Sequence[Range]) -> list[Range]:
+    found: list[Range] = []
+    for each in sorted(ranges):
+        if found and (found[-1].partition, found[-1].end) == (each.partition, each.start):
+            found[-1] = found[-1]._replace(end=each.end)
+        else:
+            found.append(each)
+    return found
+
+
+def _together(one: Partition, other: Partition) -> bool:
+    return one.topic == other.topic and one != other
 
 
 def lot_of(found: Mapping[Partition, Columns]) -> Lot | None:

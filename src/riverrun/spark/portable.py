@@ -15,6 +15,9 @@ from pyspark import cloudpickle
 from riverrun.errors import ProgramError
 from riverrun.program import Processing, Program
 
+EVERYWHERE = frozenset({"riverrun", *sys.stdlib_module_names})
+"""Packages that workers have themselves."""
+
 
 def portable(job: Any, program: Program) -> bytes:
     """The job; what its processors need of the program's own modules goes along."""
@@ -59,7 +62,7 @@ def _own_modules(program: Program) -> list[ModuleType]:
         for kind in type(own).__mro__:
             module = sys.modules.get(kind.__module__)
             file = getattr(module, "__file__", None)
-            if file and not kind.__module__.startswith("riverrun."):
+            if file and kind.__module__.partition(".")[0] not in EVERYWHERE:
                 folders.add(Path(file).parent)
     return [
         module

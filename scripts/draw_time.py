@@ -209,9 +209,7 @@ def partitions() -> Card:
     card.note(388, "held back by")
     for here, name in held:
         card.text(here, 388, name, anchor="middle", colour=colours[int(name)], bold=True)
-    card.note(
-        412, "Partition 2 is silent after 12:03. The clock waits 4 minutes, then goes on."
-    )
+    card.note(412, "Partition 2 is silent after 12:03. The clock waits 4 minutes, then goes on.")
     names = zip(colours, ("partition 0", "partition 1", "partition 2"), strict=True)
     card.legend(436, *names, (ORANGE, "clock"))
     return card

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from riverrun.durations import Duration, microseconds
 from riverrun.errors import Location, ProgramError, caller
-from riverrun.event_time import Duration, microseconds
 from riverrun.kernels import sql
 from riverrun.kernels.aggregates import EXACT_INSTEAD, SIGNED
 from riverrun.kernels.parts import Aggregation, compared_names

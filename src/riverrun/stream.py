@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, overload
 
+from riverrun.clock import Pace
+from riverrun.durations import UNITS, Duration, microseconds
 from riverrun.errors import Location, ProgramError, caller
-from riverrun.event_time import UNITS, Duration, Pace, microseconds
 from riverrun.grouped import Grouped, grouped
 from riverrun.kernels.letters import OnError
 from riverrun.operators.deduplicate import deduplicate

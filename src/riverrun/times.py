@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from riverrun.durations import Duration, duration_text, microseconds
 from riverrun.errors import caller
-from riverrun.event_time import Duration, duration_text, microseconds
 from riverrun.schema import Column
 
 

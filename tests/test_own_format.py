@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from riverrun.plan.describe import as_dict, topology
 
 import riverrun as rr
 from pairs import Pairs
+from riverrun.compiler.describe import as_dict
+from riverrun.compiler.passes import passed
 from riverrun.delivery import encode
 from riverrun.errors import JobError, ProgramError
 from riverrun.formats import Format
@@ -153,7 +154,7 @@ def test_a_format_that_is_not_known_is_an_error_that_lists_those_that_are():
 def test_the_format_is_described():
     app = rr.App("shop")
     orders(app).to(rr.topic("out", format=Pairs()))
-    found = as_dict(topology(app.name, app.pages, tuple(app.outputs)))
+    found = as_dict(passed(app.plan()))
     assert found["sources"][0]["format"] == "pairs"
     assert found["outputs"][0]["format"] == "pairs"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from riverrun.cli import say_json
@@ -20,6 +22,7 @@ def command() -> None:
     riverrun bench delivery
     riverrun bench cluster
     riverrun bench joins
+    riverrun bench versions ../before/src
     """
 
 
@@ -126,4 +129,27 @@ def joins(brokers: str | None, small: bool, as_json: bool) -> None:
 
     sizes = Sizes().smaller if small else Sizes()
     report = bench(load().override(brokers=brokers), sizes)
+    say_json(report.as_json()) if as_json else report.show()
+
+
+@command.command()
+@click.argument("other", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--pairs", default=7, show_default=True, help="How often both run, in turns.")
+@click.option("--brokers", help="Kafka's address; the embedded broker if not given.")
+@click.option("--small", is_flag=True, help="A tenth of the size, to see that it works.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def versions(other: Path, pairs: int, brokers: str | None, small: bool, as_json: bool) -> None:
+    """CPU per event of this version and of OTHER, the folder src of another checkout.
+
+    The windowed count of `bench window` and the streams of `bench joins`, in turns over the same
+    records; the median of the ratios, and the interval that it lies in. Takes about 15 minutes.
+
+    \b
+    git worktree add ../before v0.1.0
+    riverrun bench versions ../before/src
+    """
+    from riverrun.bench.versions import Sizes, bench  # noqa: PLC0415 - Spark only when it is needed
+
+    sizes = Sizes().smaller if small else Sizes()
+    report = bench(load().override(brokers=brokers), sizes, other.absolute(), pairs)
     say_json(report.as_json()) if as_json else report.show()

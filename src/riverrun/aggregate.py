@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from riverrun.arguments import checked
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.event_time import Duration, microseconds
 from riverrun.kernels import sql
@@ -39,99 +40,118 @@ class Agg:
     """Microseconds to the earlier window that the result is compared with."""
 
 
+@checked
 def count(expression: str | None = None) -> Agg:
     """Rows, or rows where the expression is not null."""
     return Agg("count", expression)
 
 
+@checked
 def sum(expression: str) -> Agg:  # noqa: A001 - rr.sum reads as SQL's
     """The sum; null when there is no value."""
     return Agg("sum", expression)
 
 
+@checked
 def avg(expression: str) -> Agg:
     """The average; null when there is no value."""
     return Agg("avg", expression)
 
 
+@checked
 def min(expression: str) -> Agg:  # noqa: A001
     """The smallest value."""
     return Agg("min", expression)
 
 
+@checked
 def max(expression: str) -> Agg:  # noqa: A001
     """The largest value."""
     return Agg("max", expression)
 
 
+@checked
 def first(expression: str) -> Agg:
     """The first value that is not null, by event time."""
     return Agg("first", expression)
 
 
+@checked
 def last(expression: str) -> Agg:
     """The last value that is not null, by event time."""
     return Agg("last", expression)
 
 
+@checked
 def collect(expression: str) -> Agg:
     """All values that are not null, as a list in order of event time."""
     return Agg("collect", expression)
 
 
+@checked
 def variance(expression: str) -> Agg:
     """The variance of a sample; null for fewer than two values."""
     return Agg("variance", expression)
 
 
+@checked
 def stddev(expression: str) -> Agg:
     """The standard deviation of a sample; null for fewer than two values."""
     return Agg("stddev", expression)
 
 
+@checked
 def distinct(expression: str) -> Agg:
     """How many different values there are, exactly."""
     return Agg("distinct", expression)
 
 
+@checked
 def median(expression: str) -> Agg:
     """The value in the middle, exactly."""
     return Agg("percentile", expression, fractions=(0.5,))
 
 
+@checked
 def percentile(expression: str, fraction: float | Sequence[float]) -> Agg:
     """An exact percentile, e.g. `percentile("ms", 0.95)`, or a list of them for a list."""
     return _percentile("percentile", expression, fraction)
 
 
+@checked
 def top(expression: str, k: int = 10, *, weight: str | None = None) -> Agg:
     """The k most frequent values, exactly; or those with the highest sum of `weight`."""
     return Agg("top", expression, k=_k(k), weight=weight)
 
 
+@checked
 def rate(expression: str | None = None) -> Agg:
     """Rows, or the sum of the expression, per second of the window."""
     return Agg("rate", expression)
 
 
+@checked
 def approx_distinct(expression: str) -> Agg:
     """About how many different values there are: a standard error of 1.6 %."""
     return Agg("approx_distinct", expression)
 
 
+@checked
 def approx_percentile(expression: str, fraction: float | Sequence[float]) -> Agg:
     """A percentile with a rank error of about 1.33 %, or a list of them for a list."""
     return _percentile("approx_percentile", expression, fraction)
 
 
+@checked
 def approx_top(expression: str, k: int = 10) -> Agg:
     """The k most frequent values; a count is at most rows / 1025 too low."""
     return Agg("approx_top", expression, k=_k(k))
 
 
+@checked
 def approx_counts(expression: str, of: Sequence[str | int | float | bool]) -> Agg:
     """How often each of the values `of` is there; about 0.5 % of the rows too high at most."""
-    if isinstance(of, str) or not of:
+    if isinstance(of, str | bytes) or not isinstance(of, Sequence) or not of:
         raise ProgramError(
             "approx_counts needs the values to count",
             where=caller(),
@@ -141,6 +161,7 @@ def approx_counts(expression: str, of: Sequence[str | int | float | bool]) -> Ag
     return Agg("approx_counts", expression, values=tuple(of))
 
 
+@checked
 def compared_to(period: Duration, agg: Agg) -> Agg:
     """The aggregate, and the same of the window a period earlier, the difference and the ratio.
 

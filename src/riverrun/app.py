@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from riverrun.arguments import checked, names
 from riverrun.compiler.compile import compile_program, spark_functions
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.event_time import By, Duration, Pace, microseconds, milliseconds_of
@@ -24,6 +25,7 @@ from riverrun.times import ColumnTime, EventTime, ProcessingTime
 PAGES = 32
 
 
+@checked
 class App:
     """A program under construction. State, topics and checkpoints carry its name."""
 
@@ -39,10 +41,6 @@ class App:
             )
         if not 1 <= pages <= 4096:
             raise ProgramError("pages is a number from 1 to 4096", where=self.at, got=pages)
-        if delivery not in ("exactly once", "at least once"):
-            raise ProgramError(
-                'delivery is "exactly once" or "at least once"', where=self.at, got=repr(delivery)
-            )
         self.name, self.pages, self.delivery = name, pages, delivery
         self.outputs: list[Output] = []
 
@@ -82,7 +80,7 @@ class App:
             if name is not None and name not in dict(METADATA):
                 given.columns.require(name, at)
         given.check_time(when)
-        given.check_start(start, on_loss)
+        given.check_start(start)
         pace = Pace(microseconds(lateness, at), microseconds(idle, at), _by(when, producer))
         if pace.by == "tick":
             given.check_processing_time(pace, producer, punctuation)
@@ -99,7 +97,7 @@ class App:
         topic: str,
         *,
         schema: str,
-        key: str | list[str],
+        key: str | Sequence[str],
         time: str | EventTime = "_timestamp",
         lateness: Duration = "0 seconds",
         idle: Duration = "10 seconds",
@@ -119,7 +117,7 @@ class App:
         """
         at = caller()
         _check_topic(topic, at)
-        keys = (key,) if isinstance(key, str) else tuple(key)
+        keys = names("key", key, 'key="id"')
         given = _Given(parse(schema, at), at)
         if not keys:
             raise ProgramError("a table needs a key", where=at, hint='key="id"')
@@ -129,7 +127,6 @@ class App:
             refuse_twice(name, keys, at)
         when = ColumnTime(time) if isinstance(time, str) else time
         given.check_time(when)
-        given.check_start("earliest", on_loss)
         pace = Pace(microseconds(lateness, at), microseconds(idle, at), _by(when, None))
         rows = given.rows(when)
         policy = checked_policy(on_error, None, at)
@@ -221,11 +218,9 @@ class _Given:
                 hint="a key is of single values",
             )
 
-    def check_start(self, start: str, on_loss: str) -> None:
+    def check_start(self, start: str) -> None:
         if start not in ("earliest", "latest"):
             milliseconds_of(start, self.at, "a starting position")
-        if on_loss not in ("stop", "skip"):
-            raise ProgramError("on_loss is one of stop, skip", where=self.at, got=repr(on_loss))
 
     def check_processing_time(
         self, pace: Pace, producer: str | None, punctuation: str | None

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from riverrun.arguments import checked
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.event_time import Pace
 from riverrun.kernels import sql
@@ -67,6 +68,7 @@ def checked_columns(
 
 
 @dataclass(frozen=True)
+@checked
 class Relation:
     """What streams and tables share: rows that can be filtered, computed and written."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, overload
 
+from riverrun.arguments import checked
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.event_time import UNITS, Duration, Pace, microseconds
 from riverrun.grouped import Grouped, grouped
@@ -27,6 +28,7 @@ from riverrun.schema import Schema, parse
 
 
 @dataclass(frozen=True)
+@checked
 class Stream(Relation):
     """Facts, append only."""
 
@@ -102,7 +104,7 @@ class Stream(Relation):
         self,
         processor: Processor | FrameProcessor | type[Processor | FrameProcessor],
         *,
-        by: str | list[str],
+        by: str | Sequence[str],
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> Processed:
@@ -247,6 +249,7 @@ class Stream(Relation):
 
 
 @dataclass(frozen=True)
+@checked
 class Processed:
     """What a processor emits: a stream for each of its outputs, `processed["name"]`."""
 
@@ -280,6 +283,7 @@ class Processed:
 
 
 @dataclass(frozen=True)
+@checked
 class Table(Relation):
     """Rows by key. A change takes the old row back (`-`) and puts the new one there (`+`)."""
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from riverrun.arguments import checked
 from riverrun.errors import caller
 from riverrun.event_time import END, Duration, duration_text
 from riverrun.kernels.aggregates import merged, settled
@@ -38,6 +39,7 @@ class Tumbling(Grid):
         return kernel(step, state, batch)
 
 
+@checked
 def tumbling(
     size: Duration, *, offset: Duration = "0 seconds", timezone: str | None = None
 ) -> Tumbling:

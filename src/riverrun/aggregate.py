@@ -151,7 +151,8 @@ def approx_top(expression: str, k: int = 10) -> Agg:
 @checked
 def approx_counts(expression: str, of: Sequence[str | int | float | bool]) -> Agg:
     """How often each of the values `of` is there; about 0.5 % of the rows too high at most."""
-    if isinstance(of, str | bytes) or not isinstance(of, Sequence) or not of:
+    listed = isinstance(of, Sequence) and not isinstance(of, str | bytes)
+    if not listed or not of or not all(isinstance(each, str | int | float) for each in of):
         raise ProgramError(
             "approx_counts needs the values to count",
             where=caller(),
@@ -195,7 +196,7 @@ def is_number(type: str) -> bool:
 def _percentile(kind: str, expression: str, fraction: float | Sequence[float]) -> Agg:
     listed = not isinstance(fraction, int | float)
     fractions = tuple(fraction) if isinstance(fraction, list | tuple) else (fraction,)
-    numbers = all(isinstance(each, int | float) and 0 <= each <= 1 for each in fractions)
+    numbers = all(type(each) in (int, float) and 0 <= each <= 1 for each in fractions)
     if not fractions or not numbers:
         raise ProgramError(
             "a percentile is a number from 0 to 1, or a list of them",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from riverrun.arguments import checked, names
+from riverrun.arguments import checked, names, shown
 from riverrun.compiler.compile import compile_program, spark_functions
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.event_time import By, Duration, Pace, microseconds, milliseconds_of
@@ -138,6 +138,9 @@ class App:
         return Table(self, topic_table(source, replicate=replicate))
 
     def add(self, output: Output) -> None:
+        """Note an output; `.to(…)` makes it."""
+        if not isinstance(output, Output):
+            raise ProgramError("add needs an output", where=caller(), got=shown(output))
         if isinstance(output.sink, Topic):
             _check_topic(output.sink.name, output.at)
         columns = output.input.schema.visible

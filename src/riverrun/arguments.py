@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache, wraps
 from inspect import Parameter
@@ -32,6 +32,7 @@ NOUNS: dict[Any, str] = {
     int: "a whole number",
     float: "a number",
     bool: "True or False",
+    Mapping: "a dictionary of texts",
     Callable: "a function",
     Path: "a path",
     os.PathLike: "a path",
@@ -98,6 +99,12 @@ def _number(value: Any, kind: Any) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool) and not abs(value) > LARGEST
 
 
+def _mapping(value: Any, kinds: tuple[Any, ...]) -> bool:
+    return isinstance(value, Mapping) and all(
+        _fits(name, kinds[0]) and _fits(each, kinds[1]) for name, each in value.items()
+    )
+
+
 CHECKS: dict[Any, Callable[[Any, tuple[Any, ...]], bool]] = {
     Union: _any_of,
     UnionType: _any_of,
@@ -107,6 +114,7 @@ CHECKS: dict[Any, Callable[[Any, tuple[Any, ...]], bool]] = {
     str: lambda value, _: isinstance(value, str) and bool(value.strip()),
     int: lambda value, _: _number(value, int),
     float: lambda value, _: _number(value, int | float),
+    Mapping: _mapping,
     Callable: lambda value, _: callable(value),
     Path: lambda value, _: isinstance(value, os.PathLike),
     os.PathLike: lambda value, _: isinstance(value, os.PathLike),
@@ -117,7 +125,7 @@ CHECKS: dict[Any, Callable[[Any, tuple[Any, ...]], bool]] = {
 def names(option: str, given: object, hint: str) -> tuple[str, ...]:
     """One name or a list of them: `key="id"` or `key=["shop", "id"]`."""
     listed = (given,) if isinstance(given, str) else given
-    if not isinstance(listed, Sequence) or not all(isinstance(each, str) for each in listed):
+    if not isinstance(listed, Sequence) or not all(_fits(each, str) for each in listed):
         raise ProgramError(
             f"{option} is a column or a list of columns",
             where=caller(),
@@ -157,8 +165,12 @@ def _called_wrongly(
     function: Callable[..., Any], options: dict[str, Any], wrong: str
 ) -> ProgramError:
     name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
-    known = [each for each in inspect.signature(function).parameters if each != "self"]
-    close = [match for each in options if each not in known
-             for match in get_close_matches(each, known, n=1)]  # fmt: skip
-    hint = (f"did you mean {close[0]!r}? " if close else "") + f"{name}({', '.join(known)})"
+    parameters = inspect.signature(function).parameters
+    known = [each for each in parameters if each != "self"]
+    hint = f"{name}({', '.join(known)})"
+    unknown = [each for each in options if each not in known]
+    if unknown and not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        wrong = f"has no argument {unknown[0]!r}"
+        if close := get_close_matches(unknown[0], known, n=1):
+            hint = f"did you mean {close[0]!r}? {hint}"
     return ProgramError(f"{name}() {wrong}", where=caller(), hint=hint)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from riverrun.arguments import checked
+from riverrun.arguments import checked, shown
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.event_time import Pace
 from riverrun.kernels import sql
@@ -149,10 +149,17 @@ def explode_node(rows: Relation, column: str, at: Location) -> Explode:
     return Explode(rows.node, column, Schema(columns), at)
 
 
-def union_node(all_rows: tuple[Relation, ...], at: Location) -> Union:
-    mine = all_rows[0].node.schema.visible
-    for other in all_rows[1:]:
-        theirs = other.node.schema.visible
+def node_of(rows: object, what: str, at: Location) -> Node:
+    """What `.union(…)` or `.join(…)` is given, which may be anything."""
+    if not isinstance(rows, Relation):
+        raise ProgramError(f"{what} needs a stream or a table", where=at, got=shown(rows))
+    return rows.node
+
+
+def union_node(nodes: tuple[Node, ...], at: Location) -> Union:
+    mine = nodes[0].schema.visible
+    for other in nodes[1:]:
+        theirs = other.schema.visible
         if {(c.name, c.type) for c in theirs.columns} != {(c.name, c.type) for c in mine.columns}:
             raise ProgramError(
                 "a union needs the same columns on both sides",
@@ -160,7 +167,7 @@ def union_node(all_rows: tuple[Relation, ...], at: Location) -> Union:
                 got=f"{mine.ddl()} and {theirs.ddl()}",
                 hint="bring them in line with select()",
             )
-    return Union(tuple(rows.node for rows in all_rows), mine, at)
+    return Union(nodes, mine, at)
 
 
 def read_again(rows: Relation, topic: str, pace: Pace, at: Location) -> Source:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Literal, overload
 
 from riverrun.arguments import checked
-from riverrun.errors import Location, ProgramError, caller
+from riverrun.errors import ProgramError, caller
 from riverrun.event_time import UNITS, Duration, Pace, microseconds
 from riverrun.grouped import Grouped, grouped
 from riverrun.kernels.letters import OnError
@@ -20,10 +20,10 @@ from riverrun.operators.mark_seen import mark_seen
 from riverrun.operators.process.building import process
 from riverrun.operators.process.spec import ProcessSpec
 from riverrun.operators.to_table import to_table, topic_table
-from riverrun.plan.nodes import Emitted, KeyBy, Late, Node, SparkStep, Step
+from riverrun.plan.nodes import Emitted, KeyBy, Late, SparkStep, Step
 from riverrun.plan.rows import key_of
 from riverrun.processor import FrameProcessor, Processor
-from riverrun.relation import Registry, Relation, explode_node, read_again, union_node
+from riverrun.relation import Registry, Relation, explode_node, node_of, read_again, union_node
 from riverrun.schema import Schema, parse
 
 
@@ -50,7 +50,9 @@ class Stream(Relation):
 
     def union(self, *others: Stream) -> Stream:
         """Rows of all streams; they must have the same columns."""
-        return replace(self, node=union_node((self, *others), caller()))
+        at = caller()
+        nodes = tuple(node_of(other, "union", at) for other in (self, *others))
+        return replace(self, node=union_node(nodes, at))
 
     def key_by(self, *columns: str) -> Stream:
         """Set the key that rows are written with."""
@@ -196,7 +198,7 @@ class Stream(Relation):
             after=after, condition=where, time=time, as_of=as_of, history=history,
             corrections=corrections,
         )  # fmt: skip
-        node = join(self.node, _other_side(other, at), asked)
+        node = join(self.node, node_of(other, "join", at), asked)
         return Table(self.registry, node) if corrections else Stream(self.registry, node)
 
     def to_table(
@@ -324,7 +326,7 @@ class Table(Relation):
         if each left row has at most one partner, else that of both.
         """
         asked = Asked(on=on, how=how, at=caller(), prefix=prefix, name=name)
-        return replace(self, node=join(self.node, _other_side(other, asked.at), asked))
+        return replace(self, node=join(self.node, node_of(other, "join", asked.at), asked))
 
     def through(self, topic: str) -> Table:
         """Write to a compacted topic, and go on from there. Rows are read in a later batch."""
@@ -354,9 +356,3 @@ def _late(rows: Relation, number: int) -> Stream:
         where=at,
         hint="take .late from what .agg(…) with a window, .deduplicate(…) or .join(…) returns",
     )
-
-
-def _other_side(other: object, at: Location) -> Node:
-    if not isinstance(other, Relation):
-        raise ProgramError("join needs a stream or a table", where=at, got=repr(other))
-    return other.node

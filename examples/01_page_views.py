@@ -33,4 +33,4 @@ def page_views(app: rr.App) -> rr.Table:
 
 
 app = rr.App("page-views")
-page_views(app).to("views-per-minute", rr.screen())
+page_views(app).to("views-per-minute", rr.sinks.screen())

@@ -45,4 +45,4 @@ def alarms(table: rr.Table) -> rr.Table:
 app = rr.App("errors")
 table = rates(app)
 table.to("error-rates")
-alarms(table).to("error-alarms", rr.screen())
+alarms(table).to("error-alarms", rr.sinks.screen())

@@ -36,4 +36,4 @@ def unusual(table: rr.Table) -> rr.Table:
 app = rr.App("unusual-orders")
 table = hourly(app)
 table.to("orders-per-hour")
-unusual(table).to("order-alerts", rr.screen())
+unusual(table).to("order-alerts", rr.sinks.screen())

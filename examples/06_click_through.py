@@ -57,4 +57,4 @@ def rates(rows: rr.Stream) -> rr.Table:
 app = rr.App("click-through")
 rows = followed(app)
 rows.to("followed-searches")
-rates(rows).to("click-through-rates", rr.screen())
+rates(rows).to("click-through-rates", rr.sinks.screen())

@@ -38,4 +38,4 @@ def top(table: rr.Table, places: int = 10) -> rr.Table:
 
 
 app = rr.App("top-stocks")
-top(turnover(app)).to("top-stocks", rr.screen())
+top(turnover(app)).to("top-stocks", rr.sinks.screen())

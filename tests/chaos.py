@@ -36,9 +36,9 @@ import riverrun as rr
 app = rr.App("chaos", pages=8)
 orders = app.stream("orders", schema="id bigint, customer string, amount bigint, at timestamp_ms",
                     key="customer", time="at", lateness="5 seconds")
-orders.to("passed", rr.postgres("passed"))
+orders.to("passed", rr.sinks.postgres("passed"))
 totals = orders.group_by("customer").agg(n=rr.count(), total=rr.sum("amount"))
-totals.to("totals", rr.postgres("totals"))
+totals.to("totals", rr.sinks.postgres("totals"))
 totals.group_by("n", name="sizes").agg(customers=rr.count()).to("sizes")
 """
 CUSTOMERS = 200

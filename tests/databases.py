@@ -12,13 +12,12 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 
-from riverrun.delivery.destination import Destination, Part
-from riverrun.delivery.postgres import Postgres
-from riverrun.delivery.sqlite import SqliteFile
 from riverrun.kernels.sql import Evaluator
-from riverrun.kernels.program import OutputSpec
+from riverrun.outputs import Destination, OutputSpec, Part, Sink
 from riverrun.schema import parse
-from riverrun.sinks import Sink, postgres, sqlite
+from riverrun.sinks import postgres, sqlite
+from riverrun.sinks.postgresql.delivery import PostgresDatabase
+from riverrun.sinks.sqlite_file import SqliteFile
 
 COUNTS = "page string, n bigint"
 PART = Part("shop", checkpoint="c1", run=1, batch=0, task=0, tick=1000)
@@ -65,7 +64,7 @@ class Database:
 
     def close(self) -> None:
         for each in (self, *self.others):
-            if isinstance(each.destination, Postgres):
+            if isinstance(each.destination, PostgresDatabase):
                 each.destination.close()
 
     def deliver(self, output: OutputSpec, changes: Iterable[Change], **part: Any) -> None:
@@ -74,7 +73,7 @@ class Database:
 
 
 def in_postgres(url: str) -> Database:
-    return Database(Postgres(url), url)
+    return Database(PostgresDatabase(url), url)
 
 
 def in_sqlite(file: Path) -> Database:

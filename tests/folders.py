@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from riverrun.delivery.destination import Part
-from riverrun.delivery.files import Folder, Receipt
 from riverrun.kernels.sql import Evaluator
-from riverrun.kernels.program import OutputSpec
+from riverrun.outputs import OutputSpec, Part
 from riverrun.schema import parse
+from riverrun.sinks.folders import Folder, Receipt
 
 CHECKPOINT = "0123456789abcdef0123456789abcdef"
 EVALUATOR = Evaluator()

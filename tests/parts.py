@@ -7,11 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from riverrun.delivery.destination import Part, Rows
 from riverrun.kernels.sql import Evaluator
-from riverrun.kernels.program import OutputSpec
+from riverrun.outputs import OutputSpec, Part, Rows
 from riverrun.schema import parse
-from riverrun.sinks import Topic
+from riverrun.sinks.kafka.sink import Topic
 
 START = datetime(2026, 1, 1)
 EVALUATOR = Evaluator()

@@ -13,10 +13,11 @@ import pyarrow as pa
 import pytest
 
 from databases import EVALUATOR, PART, in_postgres, in_sqlite
-from riverrun.connectors import postgres_types, sqlite_types
 from riverrun.errors import DatabaseError, ProgramError
-from riverrun.kernels.program import OutputSpec
+from riverrun.outputs import OutputSpec
 from riverrun.schema import Schema, schema_of
+from riverrun.sinks import sqlite_file as sqlite_types
+from riverrun.sinks.postgresql import types as postgres_types
 
 NUL = "\x00"
 VALUES = {
@@ -154,8 +155,9 @@ def test_a_null_character_is_refused_by_postgres_with_its_own_words(server):
 @pytest.mark.parametrize("type", ["INTERVAL", "BIT"])
 def test_a_type_that_no_column_holds_is_refused_before_anything_is_made(type, server, tmp_path):
     for database in (server, in_sqlite(tmp_path / "own.db")):
+        held = output(database, type)
         with pytest.raises(ProgramError, match="the type of 'v' cannot be written"):
-            database.destination.prepare([output(database, type)])
+            held.sink.check(held.schema, table=held.table, where=None)
 
 
 @pytest.mark.parametrize(

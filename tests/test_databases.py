@@ -166,8 +166,9 @@ def test_what_mends_a_table_mends_it(database):
 
 
 def test_the_column_of_versions_is_riverruns_own(database):
+    output = database.table(ddl="page string, _version bigint")
     with pytest.raises(ProgramError, match="'_version' is riverrun's own"):
-        database.destination.prepare([database.table(ddl="page string, _version bigint")])
+        output.sink.check(output.schema, table=True, where=None)
 
 
 @st.composite

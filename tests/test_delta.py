@@ -18,16 +18,16 @@ from hypothesis import strategies as st
 import riverrun as rr
 from folders import CHECKPOINT, EVALUATOR, SCHEMA, Writer, batch_rows, changes, cut, files, rows
 from killing import killed_at
-from riverrun.delivery.delta import DeltaFolder
 from riverrun.errors import AlreadyRunning, CheckpointError, ConfigError
-from riverrun.kernels.program import OutputSpec
+from riverrun.outputs import OutputSpec
 from riverrun.schema import parse
+from riverrun.sinks.delta_folder import DeltaFolder
 
 
 def writer(
     folder: str = "out", run: int = 1, *, table: bool = False, schema=SCHEMA, key=("page",)
 ) -> Writer:
-    sink = rr.delta(folder)
+    sink = rr.sinks.delta(folder)
     return Writer(DeltaFolder, OutputSpec(sink.name, sink, schema, key, table), run)
 
 

@@ -22,8 +22,8 @@ pages = (
     .window(rr.tumbling("1 minute"), updatable="1 hour")
     .agg(views=rr.count(), time=rr.avg("ms"))
 )
-pages.where("views > 10").to(rr.topic("busy", partitions=4))
-web.explode("tags").group_by("tags").agg(n=rr.count()).to(rr.screen())
+pages.where("views > 10").to(rr.sinks.topic("busy", partitions=4))
+web.explode("tags").group_by("tags").agg(n=rr.count()).to(rr.sinks.screen())
 """
 
 TEXT = """\
@@ -70,27 +70,27 @@ output slow (stream)  # app.py:8
             select user, seconds = ms / 1000  # app.py:8
   columns   user VARCHAR, seconds DOUBLE
   key       user
-  to        topic slow
+  to        topic slow, exactly once
 
 output busy (table)  # app.py:15
   from      pages
             where views > 10  # app.py:15
   columns   page VARCHAR, window_start TIMESTAMP, window_end TIMESTAMP, views BIGINT, time DOUBLE
   key       page, window_start
-  to        topic busy (4 partitions)
+  to        topic busy (4 partitions), exactly once
 
 output screen:web_by_tags (table)  # app.py:16
   from      web_by_tags
   columns   tags VARCHAR, n BIGINT
   key       tags
-  to        screen
+  to        screen, shown
 
 output pages.late (stream, by default)  # app.py:13
   from      pages
             late rows  # app.py:13
   columns   page VARCHAR, ms INTEGER
   key       none
-  to        topic shop.pages.late
+  to        topic shop.pages.late, exactly once
 
 output dead (stream, by default)
   from      records that cannot be read, or that an expression fails on
@@ -98,7 +98,7 @@ output dead (stream, by default)
 cause VARCHAR, key VARCHAR, key_base64 VARCHAR, value VARCHAR, value_base64 VARCHAR, \
 headers STRUCT("name" VARCHAR, "value" VARCHAR, value_base64 VARCHAR)[], row VARCHAR
   key       key
-  to        topic shop.dead
+  to        topic shop.dead, exactly once
 """
 
 MERMAID = """\
@@ -181,14 +181,31 @@ def test_the_topology_is_json_for_programs(describe, tmp_path):
         "at": f"{here}:16",
     }
     assert [
-        (each["name"], each["kind"], each["default"], each["to"]) for each in found["outputs"]
+        (each["name"], each["kind"], each["default"], each["to"], each["guarantee"])
+        for each in found["outputs"]
     ] == [
-        ("slow", "stream", False, "topic slow"),
-        ("busy", "table", False, "topic busy (4 partitions)"),
-        ("screen:web_by_tags", "table", False, "screen"),
-        ("pages.late", "stream", True, "topic shop.pages.late"),
-        ("dead", "stream", True, "topic shop.dead"),
+        ("slow", "stream", False, "topic slow", "exactly once"),
+        ("busy", "table", False, "topic busy (4 partitions)", "exactly once"),
+        ("screen:web_by_tags", "table", False, "screen", "shown"),
+        ("pages.late", "stream", True, "topic shop.pages.late", "exactly once"),
+        ("dead", "stream", True, "topic shop.dead", "exactly once"),
     ]
+
+
+def test_a_topic_has_the_guarantee_of_the_application_and_other_sinks_their_own(riverrun, tmp_path):
+    (tmp_path / "app.py").write_text(
+        dedent("""\
+            import riverrun as rr
+
+            app = rr.App("shop", delivery="at least once")
+            web = app.stream("web", schema="page string")
+            web.to("out", rr.sinks.postgres("pages"), rr.sinks.webhook("https://host/x"))
+        """)
+    )
+    text = riverrun("describe", "app.py").out
+    assert "  to        topic out, at least once\n" in text
+    assert "  to        PostgreSQL table pages, exactly once\n" in text
+    assert "  to        POST to https://host/x, 5 tries, at least once\n" in text
 
 
 def test_a_program_with_a_spark_step_is_described_without_spark(riverrun, tmp_path):

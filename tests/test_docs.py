@@ -80,7 +80,8 @@ class Folder:
             (self.path / block.file).write_text(block.code)
         if block.language == "python":
             # Blank lines above make tracebacks, and riverrun's own errors, name the page's line.
-            exec(compile("\n" * block.line + block.code, str(block.page), "exec"), self.names)
+            code = "\n" * block.line + block.code
+            exec(compile(code, str(block.page), "exec", dont_inherit=True), self.names)
         elif block.language in CONSOLE:
             for command in commands(block.code):
                 if command.runs:

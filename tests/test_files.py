@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 import riverrun as rr
 from folders import CHECKPOINT, EVALUATOR, SCHEMA, Writer, batch_rows, changes, cut, files, rows
 from killing import killed_at
-from riverrun.delivery.files import ParquetFolder
 from riverrun.errors import AlreadyRunning, CheckpointError, ConfigError, JobError, ProgramError
-from riverrun.kernels.program import OutputSpec
+from riverrun.outputs import OutputSpec
 from riverrun.schema import parse
+from riverrun.sinks.parquet_folder import ParquetFolder
 
 
 def writer(sink, run: int = 1, *, table: bool = False, checkpoint: str = CHECKPOINT) -> Writer:
@@ -39,7 +39,7 @@ def seen(folder: str | Path) -> list[tuple[str | None, int]]:
 
 
 def test_rows_of_a_batch_are_seen_when_it_is_finished_with_types_and_in_utc(tmp_path):
-    one = writer(rr.parquet("out")).begin()
+    one = writer(rr.sinks.parquet("out")).begin()
     receipts = one.deliver(0, rows(("/a", 1)), rows(("/b", 2)))
     assert not list(tmp_path.glob("out/*.parquet"))
     assert not list(tmp_path.glob("out/**/*.parquet"))
@@ -54,7 +54,9 @@ def test_rows_of_a_batch_are_seen_when_it_is_finished_with_types_and_in_utc(tmp_
 
 def test_columns_within_columns_keep_their_types_with_times_in_utc():
     schema = parse("m map(varchar, timestamp), l timestamp[], s struct(t timestamp, n utinyint)")
-    one = Writer(ParquetFolder, OutputSpec("out", rr.parquet("out"), schema, (), False)).begin()
+    one = Writer(
+        ParquetFolder, OutputSpec("out", rr.sinks.parquet("out"), schema, (), False)
+    ).begin()
     made = EVALUATOR.run("""
         SELECT MAP {'a': TIMESTAMP '2026-01-01'} AS m, [TIMESTAMP '2026-01-01'] AS l,
                {'t': TIMESTAMP '2026-01-01', 'n': 7::UTINYINT} AS s
@@ -69,7 +71,7 @@ def test_columns_within_columns_keep_their_types_with_times_in_utc():
 
 
 def test_every_reader_sees_the_same_rows():
-    writer(rr.parquet("out", partition_by="page")).begin().write(
+    writer(rr.sinks.parquet("out", partition_by="page")).begin().write(
         0, rows(("a/b", 1), ("ü =%", 2), (None, 3)), rows(("a/b", 4))
     )
     expected = [("a/b", 1), ("a/b", 4), ("ü =%", 2), (None, 3)]
@@ -81,14 +83,14 @@ def test_every_reader_sees_the_same_rows():
 
 
 def test_rows_of_a_union_that_come_by_two_ways_are_in_one_file():
-    one = writer(rr.parquet("out")).begin()
+    one = writer(rr.sinks.parquet("out")).begin()
     one.folder.finish(0, [one.deliver_one(0, 0, rows(("/a", 1)), rows(("/b", 2)))])
     assert seen("out") == [("/a", 1), ("/b", 2)]
     assert len(list(Path("out").glob("*.parquet"))) == 1
 
 
 def test_changes_of_a_table_have_a_sign_and_a_revision():
-    one = writer(rr.parquet("out"), table=True).begin()
+    one = writer(rr.sinks.parquet("out"), table=True).begin()
     one.write(0, changes(("+", "/a", 1, 0)))
     one.write(1, changes(("-", "/a", 1, 0), ("+", "/a", 2, 1)))
     found = ds.dataset("out").to_table().select(["change", "page", "n", "revision"])
@@ -100,20 +102,20 @@ def test_changes_of_a_table_have_a_sign_and_a_revision():
 
 
 def test_a_batch_that_comes_again_is_skipped_however_tasks_cut_it():
-    one = writer(rr.parquet("out")).begin()
+    one = writer(rr.sinks.parquet("out")).begin()
     one.write(0, rows(("/a", 1), ("/b", 2)))
     one.write(1, rows(("/c", 3)))
     before = files("out")
-    again = writer(rr.parquet("out"), run=2).begin()
+    again = writer(rr.sinks.parquet("out"), run=2).begin()
     again.write(1, rows(("/c", 3)))
     assert files("out") == before
     again.write(2, rows(("/d", 4)), rows(("/e", 5)))
-    writer(rr.parquet("out"), run=3).begin().write(2, rows(("/e", 5), ("/d", 4)))
+    writer(rr.sinks.parquet("out"), run=3).begin().write(2, rows(("/e", 5), ("/d", 4)))
     assert seen("out") == [("/a", 1), ("/b", 2), ("/c", 3), ("/d", 4), ("/e", 5)]
 
 
 def test_a_committed_batch_with_other_rows_stops_the_job():
-    one = writer(rr.parquet("out")).begin()
+    one = writer(rr.sinks.parquet("out")).begin()
     one.write(0, rows(("/a", 1)))
     one.write(1, rows(("/b", 2)))
     with pytest.raises(CheckpointError, match="batch 1 has other rows") as failure:
@@ -126,7 +128,7 @@ def test_a_committed_batch_with_other_rows_stops_the_job():
 
 
 def test_sums_of_another_version_are_not_compared():
-    one = writer(rr.parquet("out")).begin()
+    one = writer(rr.sinks.parquet("out")).begin()
     one.write(0, rows(("/a", 1)))
     note = Path("out/_riverrun/shop", f"{CHECKPOINT}.json")
     noted = json.loads(note.read_text())
@@ -139,15 +141,15 @@ def test_sums_of_another_version_are_not_compared():
 
 
 def test_another_checkpoint_writes_its_own_batches():
-    writer(rr.parquet("out")).begin().write(0, rows(("/a", 1)))
-    writer(rr.parquet("out"), 2, checkpoint="f" * 32).begin().write(0, rows(("/a", 1)))
+    writer(rr.sinks.parquet("out")).begin().write(0, rows(("/a", 1)))
+    writer(rr.sinks.parquet("out"), 2, checkpoint="f" * 32).begin().write(0, rows(("/a", 1)))
     assert seen("out") == [("/a", 1), ("/a", 1)]
 
 
 def test_an_earlier_run_writes_no_more_when_a_later_one_has_taken_over():
-    old = writer(rr.parquet("out")).begin()
+    old = writer(rr.sinks.parquet("out")).begin()
     late = old.deliver(0, rows(("/a", 1)))
-    writer(rr.parquet("out"), run=2).begin()
+    writer(rr.sinks.parquet("out"), run=2).begin()
     with pytest.raises(AlreadyRunning, match="a later run of 'shop' has taken over"):
         old.folder.finish(0, late)
     with pytest.raises(AlreadyRunning):
@@ -156,19 +158,19 @@ def test_an_earlier_run_writes_no_more_when_a_later_one_has_taken_over():
 
 
 def test_what_killed_tasks_left_is_removed():
-    one = writer(rr.parquet("out")).begin()
+    one = writer(rr.sinks.parquet("out")).begin()
     one.deliver(0, rows(("/a", 1)))
     assert not killed_at(None, lambda: one.write(0, rows(("/b", 2))))
     assert [file for file in files("out") if "staging" in file] == []
     one.deliver(1, rows(("/c", 3)))
-    writer(rr.parquet("out"), run=2).begin()
+    writer(rr.sinks.parquet("out"), run=2).begin()
     assert [file for file in files("out") if "staging" in file] == []
 
 
 def test_a_folder_that_workers_do_not_share_is_an_error():
-    one = writer(rr.parquet("out")).begin()
+    one = writer(rr.sinks.parquet("out")).begin()
     receipts = one.deliver(0, rows(("/a", 1)))
-    writer(rr.parquet("out")).begin()  # clears what is staged
+    writer(rr.sinks.parquet("out")).begin()  # clears what is staged
     with pytest.raises(JobError, match="a file that a task wrote is not there"):
         one.folder.finish(0, receipts)
     assert not list(Path("out").glob("*.parquet"))
@@ -176,7 +178,7 @@ def test_a_folder_that_workers_do_not_share_is_an_error():
 
 def test_folders_are_named_by_values_and_keep_their_order():
     schema = parse("day date, ok boolean, n int")
-    sink = rr.parquet("out", partition_by=["day", "ok"])
+    sink = rr.sinks.parquet("out", partition_by=["day", "ok"])
     one = Writer(ParquetFolder, OutputSpec("out", sink, schema, (), False)).begin()
     table = pa.table({"day": [date(2026, 1, 1)] * 3, "ok": [True, False, True], "n": [3, 2, 1]})
     one.write(0, table)
@@ -198,7 +200,7 @@ ATTEMPT = st.tuples(st.integers(1, 3), st.integers(0, 90), st.booleans())
 def test_whatever_is_killed_each_row_is_there_once(batches, by_page):
     """Each batch is tried some times, cut anew, and killed at a call; then it is let through."""
     with tempfile.TemporaryDirectory() as folder:
-        sink = rr.parquet(folder, partition_by="page" if by_page else ())
+        sink = rr.sinks.parquet(folder, partition_by="page" if by_page else ())
         run, ledger, zombies = 0, Counter(), []
         for batch, attempts in enumerate(batches):
             for pieces, call, late in [*attempts, (1, None, False)]:
@@ -223,19 +225,22 @@ def test_whatever_is_killed_each_row_is_there_once(batches, by_page):
 
 
 def test_a_sink_is_named_as_it_is_written_and_its_folder_is_absolute(tmp_path):
-    sink = rr.parquet("./out/", partition_by="page")
+    sink = rr.sinks.parquet("./out/", partition_by="page")
     assert (sink.name, sink.folder) == ("parquet:out", str(tmp_path / "out"))
-    assert rr.delta(Path("/data/x")).name == "delta:/data/x"
+    assert rr.sinks.delta(Path("/data/x")).name == "delta:/data/x"
     with pytest.raises(ProgramError, match="a folder is a path"):
-        rr.parquet("s3://bucket/x")
+        rr.sinks.parquet("s3://bucket/x")
 
 
 def test_columns_that_do_not_fit_are_errors_of_the_program():
     views = rr.App("shop").stream("views", schema="page string, change int, x double")
     for sink, fact in (
-        (rr.parquet("out", partition_by="pgae"), "there is no column 'pgae'"),
-        (rr.parquet("out", partition_by="x"), "folders cannot be named by 'x', which is DOUBLE"),
-        (rr.parquet("out", partition_by=["page", "change"]), None),
+        (rr.sinks.parquet("out", partition_by="pgae"), "there is no column 'pgae'"),
+        (
+            rr.sinks.parquet("out", partition_by="x"),
+            "folders cannot be named by 'x', which is DOUBLE",
+        ),
+        (rr.sinks.parquet("out", partition_by=["page", "change"]), None),
     ):
         if fact is None:
             views.to(sink)
@@ -243,15 +248,15 @@ def test_columns_that_do_not_fit_are_errors_of_the_program():
         with pytest.raises(ProgramError, match=fact):
             views.to(sink)
     with pytest.raises(ProgramError, match="no column is left"):
-        views.select("page").to(rr.parquet("out", partition_by="page"))
+        views.select("page").to(rr.sinks.parquet("out", partition_by="page"))
     with pytest.raises(ProgramError, match="the column 'change' is one that files of changes have"):
-        views.group_by("page").agg(change=rr.count()).to(rr.parquet("out"))
+        views.group_by("page").agg(change=rr.count()).to(rr.sinks.parquet("out"))
 
 
 def test_two_outputs_do_not_share_a_folder(tmp_path):
     app = rr.App("shop")
     views = app.stream("views", schema="page string")
-    views.to(rr.parquet("out"), rr.delta(tmp_path / "out"))
+    views.to(rr.sinks.parquet("out"), rr.sinks.delta(tmp_path / "out"))
     with pytest.raises(ProgramError, match="two outputs are written to one folder"):
         app.program()
 
@@ -259,7 +264,7 @@ def test_two_outputs_do_not_share_a_folder(tmp_path):
 def test_a_folder_that_cannot_be_used_is_an_error_before_anything_runs():
     Path("file").write_text("")
     with pytest.raises(ConfigError, match="the folder of an output cannot be made"):
-        writer(rr.parquet("file")).begin()
+        writer(rr.sinks.parquet("file")).begin()
     Path("table/_delta_log").mkdir(parents=True)
     with pytest.raises(ConfigError, match="the folder holds a Delta table"):
-        writer(rr.parquet("table")).begin()
+        writer(rr.sinks.parquet("table")).begin()

@@ -20,10 +20,10 @@ from parts import EVALUATOR, part, table
 from riverrun.connectors import admin
 from riverrun.connectors.kafka import KafkaRecords
 from riverrun.delivery.outbox import Outbox
-from riverrun.delivery.transactions import KafkaExactlyOnce
 from riverrun.errors import CheckpointError
 from riverrun.event_time import Now
 from riverrun.kernels.lots import LotReader
+from riverrun.sinks.kafka.transactions import KafkaExactlyOnce
 from running import Run, kill_between_write_and_commit, produce, records
 from running import table as rows_of
 

@@ -8,8 +8,8 @@ import json
 import pytest
 
 import riverrun as rr
+from riverrun.compiler.shape import shape
 from riverrun.errors import JobError, ProgramError
-from riverrun.runtime.shape import shape
 from riverrun.runtime.upgrades import refused, verdicts
 from riverrun.testing import Driver
 

@@ -8,14 +8,14 @@ import time
 import psycopg
 import pytest
 
-import riverrun.delivery.postgres as delivery
 from databases import EVALUATOR, PART, changed, in_postgres
 from riverrun.config import load
-from riverrun.delivery import database as shared
-from riverrun.delivery import postgres_load as loading
 from riverrun.embedded import ports
 from riverrun.embedded import postgres as embedded
 from riverrun.errors import AlreadyRunning, DatabaseError
+from riverrun.sinks import database as shared
+from riverrun.sinks.postgresql import delivery
+from riverrun.sinks.postgresql import load as loading
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from databases import EVALUATOR, PART, in_postgres
-from riverrun.delivery import postgres_load
-from riverrun.delivery.postgres_binary import binary, possible
+from riverrun.sinks.postgresql import load as postgres_load
+from riverrun.sinks.postgresql.binary import binary, possible
 
 VALUES = {
     "string": ["''", "'café'", "repeat('long ', 9000)", "'a,\"b\"\n\\.'"],

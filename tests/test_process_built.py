@@ -11,7 +11,7 @@ import riverrun as rr
 from processors import SCHEMA, Silence, driver_of
 from riverrun.compiler import describe
 from riverrun.compiler.passes import passed
-from riverrun.runtime.shape import shape
+from riverrun.compiler.shape import shape
 from riverrun.spark.portable import portable
 
 

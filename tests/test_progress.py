@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from databases import PART
-from riverrun.delivery.progress import Progress, checksum, done, refuse_if_fenced
 from riverrun.errors import AlreadyRunning, CheckpointError
+from riverrun.sinks.progress import Progress, checksum, done, refuse_if_fenced
 
 NOW = Progress(batch=5, rows=10, checksum=77, run=1)
 

@@ -35,7 +35,7 @@ views.group_by("page").window(rr.hopping("10 seconds", "5 seconds"), emit="chang
 SHOWN = """
 import riverrun as rr
 app = rr.App("shown")
-app.stream("shown-views", schema="page string, at bigint").to(rr.screen())
+app.stream("shown-views", schema="page string, at bigint").to(rr.sinks.screen())
 """
 START = 1_767_225_600_000
 EVENTS = 60_000

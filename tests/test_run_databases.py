@@ -9,10 +9,10 @@ import psycopg
 import pytest
 
 import riverrun as rr
-from riverrun.connectors import admin
 from riverrun.compiler.describe import as_text
 from riverrun.compiler.mermaid import as_mermaid
 from riverrun.compiler.passes import passed
+from riverrun.connectors import admin
 from riverrun.testing import Driver
 from running import Run, produce
 from test_run import ledger, views
@@ -24,8 +24,8 @@ views = app.stream({topic!r}, schema="page string, ms double, at timestamp_ms", 
                    lateness="10 seconds")
 minutes = views.group_by("page").window(rr.tumbling("1 minute"), emit="changes").agg(
     views=rr.count(), total=rr.sum("ms"))
-minutes.to(rr.postgres("minutes"), rr.sqlite({file!r}, "minutes"))
-views.select("page", "ms", "at").to(rr.postgres("views"), rr.sqlite({file!r}, "views"))
+minutes.to(rr.sinks.postgres("minutes"), rr.sinks.sqlite({file!r}, "minutes"))
+views.select("page", "ms", "at").to(rr.sinks.postgres("views"), rr.sinks.sqlite({file!r}, "views"))
 """
 EVENTS = 20_000
 
@@ -62,8 +62,8 @@ def test_a_job_killed_in_the_middle_leaves_every_row_exactly_once(
 def stored():
     app = rr.App("shop")
     views = app.stream("views", schema="page string, ms bigint")
-    views.where("ms > 500").to(rr.postgres("sales.slow"))
-    views.group_by("page").agg(n=rr.count()).to(rr.sqlite("shop.db", "pages"))
+    views.where("ms > 500").to(rr.sinks.postgres("sales.slow"))
+    views.group_by("page").agg(n=rr.count()).to(rr.sinks.sqlite("shop.db", "pages"))
     return app
 
 
@@ -85,11 +85,11 @@ def test_describe_names_the_tables(tmp_path):
 @pytest.mark.parametrize(
     ("sink", "fact"),
     [
-        (lambda: rr.postgres("a.b.c"), "a table's name has letters"),
-        (lambda: rr.postgres("drop table"), "a table's name has letters"),
-        (lambda: rr.postgres("x" * 64), "a table's name has letters"),
-        (lambda: rr.postgres("riverrun_progress"), "is riverrun's own"),
-        (lambda: rr.sqlite("shop.db", ""), "a table's name has letters"),
+        (lambda: rr.sinks.postgres("a.b.c"), "a table's name has letters"),
+        (lambda: rr.sinks.postgres("drop table"), "a table's name has letters"),
+        (lambda: rr.sinks.postgres("x" * 64), "a table's name has letters"),
+        (lambda: rr.sinks.postgres("riverrun_progress"), "is riverrun's own"),
+        (lambda: rr.sinks.sqlite("shop.db", ""), "a table's name has letters"),
     ],
 )
 def test_a_name_that_cannot_be_a_table_is_found_when_the_program_is_built(sink, fact):
@@ -103,7 +103,7 @@ def test_sqlite_on_a_cluster_is_refused_before_anything_starts(riverrun, tmp_pat
     file.write_text(PROGRAM.format(name="far", topic="views", file="far.db"))
     outcome = riverrun("run", str(file), "--master", "spark://host:7077")
     assert outcome.code == 2
-    assert "a program that writes to SQLite runs on one machine [RR102]" in outcome.err
+    assert "a program with such an output runs on one machine [RR102]" in outcome.err
 
 
 def test_a_wrong_address_is_an_error_before_spark_starts(broker, riverrun, monkeypatch, tmp_path):

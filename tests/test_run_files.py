@@ -25,10 +25,10 @@ import riverrun as rr
 app = rr.App("filed", pages=4)
 views = app.stream("filed-views", schema="n bigint, page string")
 halves = views.where("n % 2 = 0").union(views.where("n % 2 = 1"))
-halves.to(rr.parquet({folder!r} + "/views", partition_by="page"))
+halves.to(rr.sinks.parquet({folder!r} + "/views", partition_by="page"))
 pages = views.group_by("page").agg(n=rr.count(), total=rr.sum("n"))
-pages.to(rr.delta({folder!r} + "/pages"), rr.parquet({folder!r} + "/changes"))
-views.where("n % 50 = 0").to(rr.webhook({url!r}, headers={{"X-From": "riverrun"}}))
+pages.to(rr.sinks.delta({folder!r} + "/pages"), rr.sinks.parquet({folder!r} + "/changes"))
+views.where("n % 50 = 0").to(rr.sinks.webhook({url!r}, headers={{"X-From": "riverrun"}}))
 """
 EVENTS = 6_000
 HELD = 2500

@@ -13,10 +13,10 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from parts import EVALUATOR, part, stream, table
 from riverrun.connectors import admin
-from riverrun.delivery import transactions
-from riverrun.delivery.kafka import KafkaAtLeastOnce, encoded, send
-from riverrun.delivery.transactions import KafkaExactlyOnce, progress_topic
 from riverrun.errors import AlreadyRunning, BrokerError, CheckpointError, TopicError
+from riverrun.sinks.kafka import transactions
+from riverrun.sinks.kafka.records import KafkaAtLeastOnce, encoded, send
+from riverrun.sinks.kafka.transactions import KafkaExactlyOnce, progress_topic
 from running import records
 from running import table as rows_of
 

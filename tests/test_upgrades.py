@@ -10,10 +10,10 @@ from pyspark.errors import PySparkException
 
 import riverrun as rr
 from riverrun import config
+from riverrun.compiler.shape import shape
 from riverrun.embedded import java
 from riverrun.errors import CheckpointError
 from riverrun.runtime import checkpoint, upgrades
-from riverrun.runtime.shape import shape
 from riverrun.spark import session as spark_session
 from riverrun.spark.lower import start_query
 from riverrun.spark.source import Job

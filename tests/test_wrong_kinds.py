@@ -52,6 +52,14 @@ def output():
     return other.outputs[0]
 
 
+def once():
+    return lambda rows, at: stream().deduplicate("user", within="1 hour").node
+
+
+def latest():
+    return lambda rows, at: table().node
+
+
 OBJECTS = {
     rr.App: app,
     rr.Stream: stream,
@@ -111,6 +119,10 @@ AGAIN = {
     "Stream.to_table": {"key": ["user"]},
     "Table.join": {"prefix": "other_"},
     "App.add": {"output": output},
+    "Stream.apply": {"operator": once},
+    "Stream.apply_to_table": {"operator": latest},
+    "Table.apply": {"operator": once},
+    "Table.apply_to_table": {"operator": latest},
 }
 """The same for one function; one that takes several kinds is tried once with each."""
 
@@ -239,18 +251,11 @@ def methods() -> Iterator[Public]:
 
 
 EVERY = [*functions({name: getattr(rr, name) for name in rr.__all__}), *methods()]
-OF_SINKS = pytest.mark.xfail(
-    strict=False, reason="sinks check what they are given when each has a module of its own"
-)
-
-
-def tried(public: Public, parameter: inspect.Parameter) -> Any:
-    sinks = parameter.name == "sinks" or public.function.__module__.startswith("riverrun.sinks")
-    name = f"{public}-{parameter.name}"
-    return pytest.param(public, parameter, id=name, marks=OF_SINKS if sinks else ())
-
-
-TRIED = [tried(each, parameter) for each in EVERY for parameter in each.parameters]
+TRIED = [
+    pytest.param(each, parameter, id=f"{each}-{parameter.name}")
+    for each in EVERY
+    for parameter in each.parameters
+]
 
 
 @pytest.mark.parametrize("public", EVERY, ids=str)

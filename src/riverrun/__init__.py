@@ -4,6 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from riverrun import sinks
     from riverrun.aggregate import (
         approx_counts,
         approx_distinct,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from riverrun.operators.windows.sliding import sliding
     from riverrun.operators.windows.tumbling import tumbling
     from riverrun.processor import FrameProcessor, Processor
-    from riverrun.sinks import delta, parquet, postgres, screen, sqlite, topic, webhook
     from riverrun.stream import Stream, Table
     from riverrun.times import append_time, device_time, processing_time
 
@@ -58,7 +58,6 @@ __all__ = [
     "collect",
     "compared_to",
     "count",
-    "delta",
     "device_time",
     "distinct",
     "first",
@@ -67,22 +66,17 @@ __all__ = [
     "max",
     "median",
     "min",
-    "parquet",
     "percentile",
-    "postgres",
     "processing_time",
     "rate",
-    "screen",
     "session",
+    "sinks",
     "sliding",
-    "sqlite",
     "stddev",
     "sum",
     "top",
-    "topic",
     "tumbling",
     "variance",
-    "webhook",
 ]
 
 _HOMES = {
@@ -111,7 +105,6 @@ _HOMES = {
     "riverrun.app": ("App",),
     "riverrun.errors": ("ProgramError", "RiverrunError"),
     "riverrun.processor": ("FrameProcessor", "Processor"),
-    "riverrun.sinks": ("delta", "parquet", "postgres", "screen", "sqlite", "topic", "webhook"),
     "riverrun.grouped": ("Grouped",),
     "riverrun.stream": ("Stream", "Table"),
     "riverrun.operators.windows.all_time": ("all_time",),
@@ -125,6 +118,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Names are imported when they are used: a command that needs no DuckDB starts without it."""
+    if name == "sinks":
+        return importlib.import_module("riverrun.sinks")
     for module, names in _HOMES.items():
         if name in names:
             return getattr(importlib.import_module(module), name)

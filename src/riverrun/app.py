@@ -14,11 +14,12 @@ from riverrun.event_time import By, Duration, Pace, microseconds, milliseconds_o
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.program import Program
 from riverrun.operators.to_table import topic_table
+from riverrun.outputs import Delivery
 from riverrun.plan.building import checked_condition, checked_policy, refuse_twice
 from riverrun.plan.nodes import Output, Plan, Source
 from riverrun.plan.rows import changes
 from riverrun.schema import METADATA, Schema, nested, parse
-from riverrun.sinks import Guarantee, Topic, check_columns
+from riverrun.sinks.kafka.sink import check_topic
 from riverrun.stream import Stream, Table
 from riverrun.times import ColumnTime, EventTime, ProcessingTime
 
@@ -30,7 +31,7 @@ class App:
     """A program under construction. State, topics and checkpoints carry its name."""
 
     def __init__(
-        self, name: str, *, pages: int = PAGES, delivery: Guarantee = "exactly once"
+        self, name: str, *, pages: int = PAGES, delivery: Delivery = "exactly once"
     ) -> None:
         self.at = caller()
         if not re.fullmatch(r"[A-Za-z][\w.-]*", name):
@@ -73,7 +74,7 @@ class App:
         read: "set aside" (dead letters), "stop" or "drop".
         """
         at = caller()
-        _check_topic(topic, at)
+        check_topic(topic, at)
         given = _Given(parse(schema, at), at)
         when = ColumnTime(time) if isinstance(time, str) else time
         for name in (key, producer):
@@ -116,7 +117,7 @@ class App:
         rows may stay where they are. The rest is as with `stream()`.
         """
         at = caller()
-        _check_topic(topic, at)
+        check_topic(topic, at)
         keys = names("key", key, 'key="id"')
         given = _Given(parse(schema, at), at)
         if not keys:
@@ -141,10 +142,8 @@ class App:
         """Note an output; `.to(…)` makes it."""
         if not isinstance(output, Output):
             raise ProgramError("add needs an output", where=caller(), got=shown(output))
-        if isinstance(output.sink, Topic):
-            _check_topic(output.sink.name, output.at)
-        columns = output.input.schema.visible
-        check_columns(output.sink, columns, table=changes(output.input), where=output.at)
+        node = output.input
+        output.sink.check(node.schema, table=changes(node), where=output.at)
         self.outputs.append(output)
 
     def program(self) -> Program:
@@ -155,11 +154,11 @@ class App:
                 where=self.at,
                 hint="end a stream or table with .to(…)",
             )
-        return compile_program(self.plan(), self.delivery)
+        return compile_program(self.plan())
 
     def plan(self) -> Plan:
         """What was declared, before any pass."""
-        return Plan(self.name, self.pages, tuple(self.outputs))
+        return Plan(self.name, self.pages, tuple(self.outputs), self.delivery)
 
     def spark_functions(self) -> dict[str, Callable[[Any], Any]]:
         """The functions of .spark(…) steps, by the step's name."""
@@ -252,12 +251,3 @@ class _Given:
         if condition is None:
             return None
         return checked_condition(condition, self.rows(time), self.at)
-
-
-def _check_topic(name: str, where: object) -> None:
-    if not re.fullmatch(r"[\w.-]{1,249}", name, re.ASCII) or name in (".", ".."):
-        raise ProgramError(
-            "a topic's name has letters, digits, _ . and -, at most 249",
-            where=where,
-            got=repr(name),
-        )

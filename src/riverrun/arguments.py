@@ -1,8 +1,8 @@
 """What is passed to a public function, checked against what its signature says.
 
-Texts, numbers, flags, choices, paths and functions are checked here, before the function runs.
-Lists, durations and objects of riverrun's own are left to whoever takes them, who has more to say
-about what is wrong.
+Texts, numbers, flags, choices, mappings and paths are checked here, before the function runs.
+Lists, durations, functions and objects of riverrun's own are left to whoever takes them, who has
+more to say about what is wrong.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ NOUNS: dict[Any, str] = {
     float: "a number",
     bool: "True or False",
     Mapping: "a dictionary of texts",
-    Callable: "a function",
     Path: "a path",
     os.PathLike: "a path",
 }
@@ -115,7 +114,6 @@ CHECKS: dict[Any, Callable[[Any, tuple[Any, ...]], bool]] = {
     int: lambda value, _: _number(value, int),
     float: lambda value, _: _number(value, int | float),
     Mapping: _mapping,
-    Callable: lambda value, _: callable(value),
     Path: lambda value, _: isinstance(value, os.PathLike),
     os.PathLike: lambda value, _: isinstance(value, os.PathLike),
 }

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from riverrun.arguments import checked, shown
+from riverrun.columns import RowForm
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.event_time import Pace
 from riverrun.kernels import sql
 from riverrun.kernels.letters import OnError
+from riverrun.operators.registry import refuse_taken_kind
+from riverrun.outputs import Sink
 from riverrun.plan.building import checked_condition, checked_policy
 from riverrun.plan.nodes import (
     Explode,
@@ -20,14 +24,17 @@ from riverrun.plan.nodes import (
     Output,
     Select,
     Source,
+    Step,
     Union,
     Where,
     WithColumns,
 )
 from riverrun.plan.rows import changes, key_of
 from riverrun.schema import RESERVED, Column, Schema, quoted
-from riverrun.sinks import Screen, Sink, Topic
+from riverrun.sinks.kafka.sink import Topic
 from riverrun.times import ColumnTime
+
+APPLY = "a function from rows and the user's line to a step: see docs/extend.md"
 
 
 class Registry(Protocol):
@@ -124,17 +131,43 @@ class Relation:
             raise ProgramError("to() needs a topic or a sink", where=at)
         policy = checked_policy(on_error, self.node, at)
         for sink in sinks:
-            target = Topic(sink) if isinstance(sink, str) else sink
-            if isinstance(target, Screen) and target.name == "screen":
-                target = Screen(_screen_name(self.node))
+            target = checked_sink(sink, at).named_after(_origin(self.node))
             self.registry.add(Output(self.node, target, at, on_error=policy))
 
 
-def _screen_name(node: Node) -> str:
+def checked_sink(given: object, at: Location) -> Sink:
+    """A text is the name of a topic."""
+    if isinstance(given, str):
+        return Topic(given)
+    if not isinstance(given, Sink):
+        made, got = callable(given), getattr(given, "__name__", repr(given))
+        raise ProgramError(
+            "rows are written to a topic or a sink",
+            where=at,
+            got=got,
+            hint=f"call it: {got}(…)" if made else "e.g. a topic's name, or rr.sinks.screen()",
+        )
+    named = all(isinstance(getattr(given, each, None), str) for each in ("name", "text"))
+    if not named or not _frozen(given):
+        raise ProgramError(
+            "a sink is a frozen dataclass with a name and a text",
+            where=at,
+            got=type(given).__name__,
+            hint="write @dataclass(frozen=True) above its class" if named else "see docs/extend.md",
+        )
+    return given
+
+
+def _frozen(sink: Sink) -> bool:
+    """Sinks are compared and noted in checkpoints by what they hold."""
+    made = getattr(type(sink), "__dataclass_params__", None)
+    return made is not None and made.frozen
+
+
+def _origin(node: Node) -> str:
     while isinstance(node, Where | Select | WithColumns | KeyBy | Explode | Late):
         node = node.input
-    origin = node.topic if isinstance(node, Source) else getattr(node, "name", "union")
-    return f"screen:{origin}"
+    return node.topic if isinstance(node, Source) else getattr(node, "name", "union")
 
 
 def explode_node(rows: Relation, column: str, at: Location) -> Explode:
@@ -168,6 +201,33 @@ def union_node(nodes: tuple[Node, ...], at: Location) -> Union:
                 hint="bring them in line with select()",
             )
     return Union(nodes, mine, at)
+
+
+MakesStep = Callable[[Node, Location], Step]
+"""Makes a step of the rows that go in, at the user's line."""
+
+
+def applied(rows: Node, make: MakesStep, form: RowForm, at: Location) -> Step:
+    """A step of one's own, whose rows leave in the form that is expected."""
+    if not callable(make):
+        raise ProgramError("apply needs what makes a step", where=at, got=repr(make), hint=APPLY)
+    try:
+        step = make(rows, at)
+    except TypeError as error:
+        raise ProgramError(
+            "what apply was given fails on rows and their line", where=at, got=error, hint=APPLY
+        ) from error
+    if not isinstance(step, Step):
+        raise ProgramError(
+            "what apply was given makes no step", where=at, got=repr(step), hint=APPLY
+        )
+    refuse_taken_kind(step.does)
+    if step.does.leaving.form != form:
+        given, method = ("table", "apply_to_table") if form == "facts" else ("stream", "apply")
+        raise ProgramError(
+            f"{step.does.kind!r} gives a {given}", where=at, hint=f"use .{method}(…)"
+        )
+    return step
 
 
 def read_again(rows: Relation, topic: str, pace: Pace, at: Location) -> Source:

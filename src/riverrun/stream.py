@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, overload
 
-from riverrun.arguments import checked
+from riverrun.arguments import checked, shown
 from riverrun.errors import ProgramError, caller
 from riverrun.event_time import UNITS, Duration, Pace, microseconds
 from riverrun.grouped import Grouped, grouped
@@ -23,7 +23,16 @@ from riverrun.operators.to_table import to_table, topic_table
 from riverrun.plan.nodes import Emitted, KeyBy, Late, SparkStep, Step
 from riverrun.plan.rows import key_of
 from riverrun.processor import FrameProcessor, Processor
-from riverrun.relation import Registry, Relation, explode_node, node_of, read_again, union_node
+from riverrun.relation import (
+    MakesStep,
+    Registry,
+    Relation,
+    applied,
+    explode_node,
+    node_of,
+    read_again,
+    union_node,
+)
 from riverrun.schema import Schema, parse
 
 
@@ -113,6 +122,14 @@ class Stream(Relation):
         """Hand rows to a class of your own, with state and timers per key."""
         node = process(self.node, processor, by, name=name, on_error=on_error, at=caller())
         return Processed(self.registry, node)
+
+    def apply(self, operator: MakesStep) -> Stream:
+        """Add a step with state of one's own that gives a stream: see docs/extend.md."""
+        return Stream(self.registry, applied(self.node, operator, "facts", caller()))
+
+    def apply_to_table(self, operator: MakesStep) -> Table:
+        """The same for one that gives a table."""
+        return Table(self.registry, applied(self.node, operator, "changes", caller()))
 
     @overload
     def join(
@@ -245,6 +262,8 @@ class Stream(Relation):
         with two underscores.
         """
         at = caller()
+        if not callable(function):
+            raise ProgramError("spark() needs a function", where=at, got=shown(function))
         name = getattr(function, "__name__", "function").strip("<>")
         node = SparkStep(self.node, function, parse(schema, at), at, name)
         return replace(self, node=node)
@@ -327,6 +346,14 @@ class Table(Relation):
         """
         asked = Asked(on=on, how=how, at=caller(), prefix=prefix, name=name)
         return replace(self, node=join(self.node, node_of(other, "join", asked.at), asked))
+
+    def apply(self, operator: MakesStep) -> Stream:
+        """Add a step with state of one's own that gives a stream: see docs/extend.md."""
+        return Stream(self.registry, applied(self.node, operator, "facts", caller()))
+
+    def apply_to_table(self, operator: MakesStep) -> Table:
+        """The same for one that gives a table."""
+        return Table(self.registry, applied(self.node, operator, "changes", caller()))
 
     def through(self, topic: str) -> Table:
         """Write to a compacted topic, and go on from there. Rows are read in a later batch."""

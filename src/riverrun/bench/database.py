@@ -12,14 +12,13 @@ import psycopg
 import pyarrow as pa
 
 from riverrun.config import Settings
-from riverrun.delivery.destination import Part
-from riverrun.delivery.postgres import Postgres
 from riverrun.embedded import postgres
 from riverrun.errors import JobError
-from riverrun.kernels.program import OutputSpec
 from riverrun.kernels.sql import Evaluator
+from riverrun.outputs import OutputSpec, Part
 from riverrun.schema import parse
-from riverrun.sinks import Postgres as Sink
+from riverrun.sinks.postgresql.delivery import PostgresDatabase
+from riverrun.sinks.postgresql.sink import Postgres
 
 SCHEMA = "page string, window_start timestamp, views bigint, total double"
 KEY = ("page", "window_start")
@@ -69,8 +68,8 @@ class _Ours:
     """A table as an application's write task keeps it."""
 
     def __init__(self, url: str) -> None:
-        self.destination, self.evaluator, self.batch = Postgres(url), Evaluator(), 0
-        self.output = OutputSpec(OURS, Sink(OURS), parse(SCHEMA), KEY, table=True)
+        self.destination, self.evaluator, self.batch = PostgresDatabase(url), Evaluator(), 0
+        self.output = OutputSpec(OURS, Postgres(OURS), parse(SCHEMA), KEY, table=True)
         self.checkpoint = f"bench-{time.time_ns()}"
         self.destination.prepare([self.output])
 

@@ -28,7 +28,7 @@ def command(program: Path, as_json: bool) -> None:
     riverrun check app.py --json
     """
     # Spark only when it is needed
-    from riverrun.runtime.shape import shape  # noqa: PLC0415
+    from riverrun.compiler.shape import shape  # noqa: PLC0415
     from riverrun.runtime.upgrades import read, refused, verdicts  # noqa: PLC0415
 
     app = load_app(program)

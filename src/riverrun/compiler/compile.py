@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from riverrun.columns import HEADERS, HIDDEN, PLACE
+from riverrun.columns import HIDDEN, PLACE
 from riverrun.compiler.passes import passed
 from riverrun.compiler.paths import paths, relation_of
 from riverrun.edges import Edge
@@ -15,22 +15,19 @@ from riverrun.errors import ProgramError
 from riverrun.event_time import Pace
 from riverrun.kernels.program import (
     Branch,
-    OutputSpec,
     PlacedStep,
     Program,
     SourceSpec,
     SparkSpec,
-    dead_output,
 )
+from riverrun.outputs import OutputSpec
 from riverrun.plan.nodes import Node, Output, Plan, Source, SparkStep, Step
 from riverrun.plan.rows import changes, form_of, inputs_of, key_of, nodes_of, origins, steps_of
 from riverrun.schema import METADATA, column_list, quoted
-from riverrun.sinks import Guarantee, Topic
-
-HEADER_TYPE = dict(METADATA)["_headers"]
+from riverrun.sinks.kafka.dead import dead_output
 
 
-def compile_program(given: Plan, delivery: Guarantee) -> Program:
+def compile_program(given: Plan) -> Program:
     plan = passed(given)
     nodes, steps = nodes_of(plan.outputs), steps_of(plan.outputs)
     sparks = [node for node in nodes if isinstance(node, SparkStep)]
@@ -48,7 +45,7 @@ def compile_program(given: Plan, delivery: Guarantee) -> Program:
         steps=tuple(map(_placed, steps)),
         outputs=(*map(_output_spec, plan.outputs), dead_output(plan.name)),
         spark_steps=tuple(SparkSpec(step.name, step.input.schema.visible) for step in sparks),
-        delivery=delivery,
+        delivery=plan.delivery,
     )
 
 
@@ -135,8 +132,8 @@ def _into_output(output: Output) -> Iterator[Branch]:
     own_key = tuple(name for name in key_of(output.input) if name not in columns)
     form = form_of(output.input)
     for origin, query in paths(output.input):
-        headers = _headers(output)
-        chosen = f"SELECT {column_list((*columns, *own_key, *HIDDEN[form]))}{headers}"
+        carried = _carried(output)
+        chosen = f"SELECT {column_list((*columns, *own_key, *HIDDEN[form]))}{carried}"
         chosen = f"{chosen} FROM {relation_of(query)}"
         if form == "changes" and query:
             # a row that is taken back and put there again unchanged is no change
@@ -144,28 +141,16 @@ def _into_output(output: Output) -> Iterator[Branch]:
         yield Branch(
             origin,
             form,
-            chosen if query or own_key or headers else None,
+            chosen if query or own_key or carried else None,
             Edge("out", output.name),
             str(output.at),
             on_error=output.on_error,
         )
 
 
-def _headers(output: Output) -> str:
-    """The column of a record's headers, if there is one."""
-    if not isinstance(output.sink, Topic) or output.sink.headers is None:
-        return ""
-    column = output.sink.headers
-    output.input.schema.require(column, output.at)
-    found = output.input.schema.type_of(column)
-    if changes(output.input) or found != HEADER_TYPE:
-        raise ProgramError(
-            f"{column!r} cannot be the headers of records",
-            where=output.at,
-            got="rows of a table have none" if changes(output.input) else f"it is {found}",
-            hint=f"headers are of a stream, in a column of type {HEADER_TYPE}",
-        )
-    return f", {quoted(column)} AS {HEADERS}"
+def _carried(output: Output) -> str:
+    """The columns that the sink wants beside the visible ones."""
+    return "".join(f", {quoted(column)} AS {own}" for own, column in output.sink.carried().items())
 
 
 def _into_spark(step: SparkStep) -> Iterator[Branch]:

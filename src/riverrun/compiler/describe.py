@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 from riverrun.errors import Location
 from riverrun.event_time import UNITS, duration_text
-from riverrun.kernels.program import DEAD_SCHEMA, dead_output
+from riverrun.outputs import Sink
 from riverrun.plan.nodes import (
     Emitted,
     Explode,
@@ -28,6 +28,7 @@ from riverrun.plan.nodes import (
 )
 from riverrun.plan.rows import changes, inputs_of, key_of, nodes_of, steps_of
 from riverrun.schema import Schema, columns_text, plain, quoted
+from riverrun.sinks.kafka.dead import DEAD_SCHEMA, dead_output
 
 MAX_AHEAD = UNITS["day"]
 
@@ -43,7 +44,7 @@ def as_text(plan: Plan, folder: Path) -> str:
         [f"{plan.name} ({plan.pages} pages)"],
         *(_source_block(source, folder) for source in sources_of(plan)),
         *(_step_block(step, folder) for step in steps_of(plan.outputs)),
-        *(_output_block(output, folder) for output in plan.outputs),
+        *(_output_block(plan, output, folder) for output in plan.outputs),
         _dead_block(plan),
     ]
     return "\n\n".join("\n".join(block) for block in blocks)
@@ -96,7 +97,7 @@ def _step_block(step: Step, folder: Path) -> list[str]:
     ]
 
 
-def _output_block(output: Output, folder: Path) -> list[str]:
+def _output_block(plan: Plan, output: Output, folder: Path) -> list[str]:
     kind = "table" if changes(output.input) else "stream"
     by = ", by default" if output.added else ""
     return [
@@ -104,7 +105,7 @@ def _output_block(output: Output, folder: Path) -> list[str]:
         *_paths_text(output.input, folder),
         _field("columns", columns_text(output.input.schema)),
         _field("key", ", ".join(key_of(output.input)) or "none"),
-        _field("to", output.sink.text),
+        _field("to", _sink_text(plan, output.sink)),
         *(_field(name, str(text)) for name, text in _policy(output).items()),
     ]
 
@@ -121,8 +122,12 @@ def _dead_block(plan: Plan) -> list[str]:
         ),
         _field("columns", columns_text(DEAD_SCHEMA)),
         _field("key", ", ".join(dead.key)),
-        _field("to", dead.sink.text),
+        _field("to", _sink_text(plan, dead.sink)),
     ]
+
+
+def _sink_text(plan: Plan, sink: Sink) -> str:
+    return f"{sink.text}, {sink.guarantee(plan.delivery)}"
 
 
 def _headline(title: str, at: Location, folder: Path) -> str:
@@ -195,7 +200,7 @@ def as_dict(plan: Plan) -> dict[str, Any]:
         "pages": plan.pages,
         "sources": [_source_dict(source) for source in sources_of(plan)],
         "steps": [_step_dict(step) for step in steps_of(plan.outputs)],
-        "outputs": [*map(_output_dict, plan.outputs), _dead_dict(plan.name)],
+        "outputs": [*(_output_dict(plan, each) for each in plan.outputs), _dead_dict(plan)],
     }
 
 
@@ -225,7 +230,7 @@ def _step_dict(step: Step) -> dict[str, Any]:
     }
 
 
-def _output_dict(output: Output) -> dict[str, Any]:
+def _output_dict(plan: Plan, output: Output) -> dict[str, Any]:
     return {
         "name": output.name,
         "kind": "table" if changes(output.input) else "stream",
@@ -233,17 +238,21 @@ def _output_dict(output: Output) -> dict[str, Any]:
         "from": _paths_dict(output.input),
         "columns": _schema_dict(output.input.schema),
         "key": list(key_of(output.input)),
-        "to": output.sink.text,
+        **_sink_dict(plan, output.sink),
         **_policy(output),
         "at": str(output.at),
     }
 
 
-def _dead_dict(app: str) -> dict[str, Any]:
-    dead = dead_output(app)
+def _dead_dict(plan: Plan) -> dict[str, Any]:
+    dead = dead_output(plan.name)
     described = {"name": dead.name, "kind": "stream", "default": True, "from": []}
-    key, columns = list(dead.key), _schema_dict(DEAD_SCHEMA)
-    return described | {"columns": columns, "key": key, "to": dead.sink.text, "at": None}
+    columns = {"columns": _schema_dict(DEAD_SCHEMA), "key": list(dead.key)}
+    return described | columns | _sink_dict(plan, dead.sink) | {"at": None}
+
+
+def _sink_dict(plan: Plan, sink: Sink) -> dict[str, Any]:
+    return {"to": sink.text, "guarantee": sink.guarantee(plan.delivery)}
 
 
 def _schema_dict(schema: Schema) -> list[dict[str, str]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from riverrun.compiler.describe import operation
-from riverrun.kernels.program import dead_output
 from riverrun.plan.nodes import Node, Plan, Source, Step
 from riverrun.plan.rows import inputs_of, nodes_of
+from riverrun.sinks.kafka.dead import dead_output
 
 SHAPES = {"source": '[/"{}"/]', "step": '[["{}"]]', "output": '(["{}"])'}
 

@@ -8,8 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from riverrun.kernels.program import OutputSpec
-from riverrun.kernels.sql import Evaluator
+from riverrun.outputs import Evaluator, OutputSpec
 from riverrun.schema import METADATA, literal, quoted
 
 Line = dict[str, Any]

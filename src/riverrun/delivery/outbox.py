@@ -19,9 +19,10 @@ from riverrun.kernels.letters import (
     letters_table,
 )
 from riverrun.kernels.messages import Status, status_of
-from riverrun.kernels.program import OutputSpec, Program
+from riverrun.kernels.program import Program
 from riverrun.kernels.routing import Router
 from riverrun.kernels.sql import Evaluator
+from riverrun.outputs import OutputSpec
 
 
 @dataclass

@@ -20,4 +20,4 @@ per_page = (
     .agg(views=rr.count(), avg_ms=rr.avg("ms"))
 )
 
-per_page.to("demo-page-views", rr.screen())
+per_page.to("demo-page-views", rr.sinks.screen())

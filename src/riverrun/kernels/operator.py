@@ -236,6 +236,10 @@ class Operator(ABC):
     def versions(self, rows: str) -> str | None:
         """The query for a table's versions, if it is one that others may keep for themselves."""
 
+    def owned(self) -> list[object]:
+        """Objects whose classes may be the program's own: their code travels to workers."""
+        return [self]
+
     @property
     def changes(self) -> bool:
         """Whether rows leave as changes of a table."""

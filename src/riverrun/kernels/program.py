@@ -12,8 +12,8 @@ from riverrun.edges import Edge
 from riverrun.event_time import Pace
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.operator import Operator
-from riverrun.schema import Schema, parse
-from riverrun.sinks import Guarantee, Sink, Topic
+from riverrun.outputs import Delivery, OutputSpec
+from riverrun.schema import Schema
 from riverrun.times import EventTime
 
 CLOSED = "/*closed*/"
@@ -96,32 +96,6 @@ class PlacedStep:
 
 
 @dataclass(frozen=True)
-class OutputSpec:
-    """A named result: rows of a stream, or changes of a table."""
-
-    name: str
-    sink: Sink
-    schema: Schema
-    key: tuple[str, ...]
-    table: bool
-
-    @property
-    def edge(self) -> Edge:
-        return Edge("out", self.name)
-
-
-DEAD_SCHEMA = parse(
-    "topic string, partition int, offset bigint, timestamp timestamp, step string, cause string, "
-    "key string, key_base64 string, value string, value_base64 string, "
-    "headers struct(name string, value string, value_base64 string)[], row string"
-)
-
-
-def dead_output(app: str) -> OutputSpec:
-    return OutputSpec("dead", Topic(f"{app}.dead"), DEAD_SCHEMA, ("key",), table=False)
-
-
-@dataclass(frozen=True)
 class SparkSpec:
     """A step handed to the user as a DataFrame."""
 
@@ -147,7 +121,7 @@ class Program:
     steps: tuple[PlacedStep, ...]
     outputs: tuple[OutputSpec, ...]
     spark_steps: tuple[SparkSpec, ...]
-    delivery: Guarantee
+    delivery: Delivery
     """What Kafka topics are promised."""
 
     @property
@@ -173,7 +147,7 @@ class Program:
     @property
     def own_topics(self) -> tuple[str, ...]:
         """What is read and written."""
-        written = {output.sink.name for output in self.outputs if isinstance(output.sink, Topic)}
+        written = {output.sink.kafka_topic() for output in self.outputs}
         return tuple(topic for topic in self.topics if topic in written)
 
     def source(self, topic: str) -> SourceSpec:

@@ -180,6 +180,9 @@ class Aggregate(Operator, Generic[W_co]):
     def wakes_with_tick(self) -> bool:
         return False
 
+    def owned(self) -> list[object]:
+        return [self.window]
+
     @property
     def fails_on(self) -> str | None:
         return None

@@ -10,8 +10,8 @@ from riverrun.errors import Location
 from riverrun.event_time import Pace
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.operator import Operator
+from riverrun.outputs import Delivery, Sink
 from riverrun.schema import Schema
-from riverrun.sinks import Sink
 from riverrun.times import EventTime
 
 
@@ -205,3 +205,5 @@ class Plan:
     pages: int
     outputs: tuple[Output, ...]
     """Without dead letters, which come from everywhere."""
+    delivery: Delivery
+    """What Kafka topics are promised."""

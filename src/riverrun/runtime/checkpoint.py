@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Literal
 
+from riverrun.compiler.shape import Shape
 from riverrun.errors import AlreadyRunning
-from riverrun.runtime.shape import Shape
 from riverrun.spark.writer import Identity
 
 

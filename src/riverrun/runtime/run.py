@@ -15,17 +15,16 @@ from py4j.protocol import Py4JError
 from pyspark.sql.streaming import StreamingQuery
 
 from riverrun.app import App
+from riverrun.compiler.shape import shape as shape_of
 from riverrun.config import Settings
 from riverrun.connectors import admin, lag
 from riverrun.connectors.kafka import KafkaTopics
-from riverrun.delivery.destinations import Places, destinations
 from riverrun.embedded import java, kafka, postgres
 from riverrun.errors import ConfigError, TopicError
 from riverrun.event_time import Duration, microseconds
 from riverrun.kernels.program import Program
+from riverrun.outputs import Need, Places, Sink, destinations
 from riverrun.runtime import applications, checkpoint, upgrades
-from riverrun.runtime.shape import shape as shape_of
-from riverrun.sinks import Postgres, Sqlite
 from riverrun.spark import drain
 from riverrun.spark import session as spark_session
 from riverrun.spark.executors import folder_of
@@ -183,7 +182,7 @@ def _prepared(program: Program, settings: Settings, client: dict[str, str], tell
 
 
 def _postgres(program: Program, settings: Settings, tell: Tell) -> str | None:
-    if not any(isinstance(output.sink, Postgres) for output in program.outputs):
+    if not _needing("PostgreSQL", program):
         return None
     if settings.postgres is None and not postgres.running(settings):
         tell("starting PostgreSQL")
@@ -191,15 +190,19 @@ def _postgres(program: Program, settings: Settings, tell: Tell) -> str | None:
 
 
 def check_master(program: Program, master: str) -> None:
-    """An SQLite file is on this machine only."""
-    files = [output.sink.file for output in program.outputs if isinstance(output.sink, Sqlite)]
-    if files and not re.match(r"local(\[|$)", master):
+    """A file may be on this machine only."""
+    here = _needing("one machine", program)
+    if here and not re.match(r"local(\[|$)", master):
         raise ConfigError(
-            "a program that writes to SQLite runs on one machine",
-            where=files[0],
+            "a program with such an output runs on one machine",
+            where=here[0].text,
             got=f"the Spark master {master}",
-            hint="use --master local[*], or rr.postgres(…)",
+            hint="use --master local[*], or another sink, e.g. rr.sinks.postgres(…)",
         )
+
+
+def _needing(what: Need, program: Program) -> list[Sink]:
+    return [output.sink for output in program.outputs if what in output.sink.needs()]
 
 
 def _seconds(duration: Duration | None) -> float | None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from riverrun.compiler.shape import Shape
 from riverrun.errors import CheckpointError
-from riverrun.runtime.shape import Shape
 
 Change = Literal["same", "added", "removed", "changed"]
 Outcome = Literal["resumes", "starts empty", "starts here", "forgotten", "refused"]

@@ -1,7 +1,8 @@
-"""Jobs as bytes that any worker can read: processors travel with the code of their program."""
+"""Jobs as bytes that any worker can read: processors and sinks travel with their program's code."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,41 +14,51 @@ from pyspark import cloudpickle
 
 from riverrun.errors import ProgramError
 from riverrun.kernels.program import Program
-from riverrun.operators.process.spec import ProcessSpec
+from riverrun.outputs import Sink
+
+PYTHONS_OWN = Path(os.__file__).parent
+"""Where Python's modules are, which workers have themselves."""
 
 
 def portable(job: Any, program: Program) -> bytes:
-    """The job; what its processors need of the program's own modules goes along."""
-    with _by_value(_own_modules(program)):
-        for step in _processing(program):
-            _require_portable(step)
+    """The job; what its processors and sinks need of the program's own modules goes along."""
+    owned = [
+        (f"the step {step.name!r}", own) for step in program.steps for own in step.does.owned()
+    ]
+    with _by_value(_own_modules([*(own for _, own in owned), *_sinks(program)])):
+        for called, own in owned:
+            _require_portable(own, called)
+        for sink in _sinks(program):
+            _require_portable(sink, f"the sink {sink.name!r}")
         data: bytes = cloudpickle.dumps(job)
         return data
 
 
-def _processing(program: Program) -> list[ProcessSpec]:
-    return [step.does for step in program.steps if isinstance(step.does, ProcessSpec)]
+def _sinks(program: Program) -> list[Sink]:
+    return [output.sink for output in program.outputs]
 
 
-def _require_portable(step: ProcessSpec) -> None:
+def _require_portable(own: object, called: str) -> None:
     try:
-        cloudpickle.dumps(step.processor)
+        cloudpickle.dumps(own)
     except Exception as error:
         raise ProgramError(
-            f"the processor of {step.name!r} cannot be sent to Spark's workers",
+            f"{called} cannot be sent to Spark's workers",
             got=f"{type(error).__name__}: {error}",
-            hint="open files and connections in the handlers, not in __init__ or the module",
+            hint="open files and connections where they are used: in the handlers of a processor, "
+            "in a sink's destination; not in __init__ or the module",
         ) from error
 
 
-def _own_modules(program: Program) -> list[ModuleType]:
-    """Modules that define processors, and those beside them: workers may not have their files."""
+def _own_modules(owned: list[object]) -> list[ModuleType]:
+    """Modules that define them, and those beside them: workers may not have their files."""
     folders = set()
-    for step in _processing(program):
-        for kind in type(step.processor).__mro__:
+    for own in owned:
+        for kind in type(own).__mro__:
             module = sys.modules.get(kind.__module__)
             file = getattr(module, "__file__", None)
-            if file and not kind.__module__.startswith("riverrun."):
+            ours = kind.__module__.startswith("riverrun.")
+            if file and not ours and not Path(file).is_relative_to(PYTHONS_OWN):
                 folders.add(Path(file).parent)
     return [
         module

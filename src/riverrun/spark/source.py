@@ -31,7 +31,6 @@ from riverrun.connectors.planning import (
     Planner,
     tasks,
 )
-from riverrun.delivery.destinations import Places
 from riverrun.edges import Edge
 from riverrun.event_time import Now, Punctuation
 from riverrun.kernels.chunks import Chunk
@@ -39,6 +38,7 @@ from riverrun.kernels.letters import Original, RecordPlace
 from riverrun.kernels.lots import Lot, LotReader
 from riverrun.kernels.messages import Status, marks
 from riverrun.kernels.program import Program
+from riverrun.outputs import Places
 from riverrun.spark import drain
 from riverrun.spark.portable import portable
 from riverrun.spark.writer import Identity, StreamSink, last_status

@@ -15,8 +15,6 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from riverrun.delivery.alerts import LateShares
-from riverrun.delivery.destination import Part, Rows
-from riverrun.delivery.destinations import Places, by_destination, destinations
 from riverrun.delivery.encode import Line, lines, ordered
 from riverrun.delivery.outbox import Outbox
 from riverrun.edges import Edge
@@ -25,7 +23,7 @@ from riverrun.kernels.letters import Fetch
 from riverrun.kernels.messages import Status
 from riverrun.kernels.program import Program
 from riverrun.kernels.sql import Evaluator
-from riverrun.sinks import Screen
+from riverrun.outputs import Part, Places, Rows, by_destination, destination_of, destinations
 from riverrun.spark.zygote import settle
 
 SHOWN = 1000
@@ -92,7 +90,7 @@ class StreamSink(DataSourceStreamArrowWriter):
             receipt = destination.deliver(part, rows, _evaluator()) if rows else None
             delivered.receipts.append(receipt)
         for output, rows in found:
-            if isinstance(output.sink, Screen):
+            if destination_of(output.sink, self.places) is None:
                 first = lines(output, rows.slice(0, SHOWN), _evaluator())
                 delivered.shown += ordered(first)
 

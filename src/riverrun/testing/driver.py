@@ -34,9 +34,9 @@ from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.lots import LotReader
 from riverrun.kernels.messages import Status, marks
 from riverrun.kernels.pages import PageKernel
-from riverrun.kernels.program import OutputSpec, SourceSpec
+from riverrun.kernels.program import SourceSpec
 from riverrun.kernels.state import SegmentCache
-from riverrun.sinks import Topic
+from riverrun.outputs import OutputSpec
 from riverrun.testing.drawn import Lines, parse, records
 
 CACHE = 1 << 28
@@ -253,10 +253,10 @@ class Driver:
         """What the program writes to topics that it reads itself."""
         own = self.program.own_topics
         for output, rows in made:
-            if isinstance(output.sink, Topic) and output.sink.name in own:
+            if (topic := output.sink.kafka_topic()) in own:
                 for each in encode.records(output, rows, self.reader.evaluator).to_pylist():
                     value, key, at = each["value"], each["key"], each["timestamp"]
-                    yield output.sink.name, Record(as_bytes(value), as_bytes(key), at or 0, 0, {})
+                    yield topic, Record(as_bytes(value), as_bytes(key), at or 0, 0, {})
 
     def _read(
         self, ends: Mapping[str, int], punctuation: Punctuation, status: Status

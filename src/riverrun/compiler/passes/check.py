@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from riverrun.errors import ProgramError
 from riverrun.plan.nodes import Late, Node, Output, Plan, Source, SparkStep, Step, Union
 from riverrun.plan.rows import changes, inputs_of, nodes_of, steps_of
-from riverrun.sinks import Delta, Parquet, Topic
 
 
 def check(plan: Plan) -> Plan:
@@ -39,9 +38,9 @@ def _refuse_same_topics(nodes: list[Node]) -> None:
 
 def _refuse_own_topic(app: str, outputs: tuple[Output, ...]) -> None:
     for output in outputs:
-        if output.sink == Topic(f"{app}.progress"):
+        if output.sink.kafka_topic() == f"{app}.progress":
             raise ProgramError(
-                f"the topic {output.sink.name!r} is riverrun's own",
+                f"the topic {output.sink.kafka_topic()!r} is riverrun's own",
                 where=output.at,
                 hint="it holds what is delivered: write to another",
             )
@@ -65,9 +64,9 @@ def _refuse_same_steps(steps: Sequence[Step | SparkStep]) -> None:
 def _refuse_same_outputs(nodes: list[Node], outputs: tuple[Output, ...]) -> None:
     read = {node.topic for node in nodes if isinstance(node, Source) and not node.own}
     for output in outputs:
-        if isinstance(output.sink, Topic) and output.sink.name in read:
+        if output.sink.kafka_topic() in read:
             raise ProgramError(
-                f"the program writes to {output.sink.name!r}, which it reads",
+                f"the program writes to {output.sink.kafka_topic()!r}, which it reads",
                 where=output.at,
                 hint="write to another topic: it would feed itself for ever; "
                 "or go on from what is written with .through(…)",
@@ -87,14 +86,14 @@ def _refuse_same_outputs(nodes: list[Node], outputs: tuple[Output, ...]) -> None
 def _refuse_shared_folders(outputs: tuple[Output, ...]) -> None:
     owners: dict[str, Output] = {}
     for output in outputs:
-        if not isinstance(output.sink, Parquet | Delta):
+        if (folder := output.sink.owns()) is None:
             continue
-        other = owners.setdefault(output.sink.folder, output)
+        other = owners.setdefault(folder, output)
         if other is not output:
             raise ProgramError(
                 "two outputs are written to one folder",
                 where=output.at,
-                got=f"{output.sink.folder}, the other is at {other.at}",
+                got=f"{folder}, the other is at {other.at}",
                 hint="give each a folder of its own",
             )
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from riverrun.plan.nodes import Late, Output, Plan, Step
 from riverrun.plan.rows import nodes_of, steps_of
-from riverrun.sinks import Topic
+from riverrun.sinks.kafka.sink import Topic
 
 
 def keep_late_rows(plan: Plan) -> Plan:

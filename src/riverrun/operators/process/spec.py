@@ -41,6 +41,9 @@ class ProcessSpec(PlainOperator):
         outputs = {name: schema.ddl() for name, schema in self.outputs}
         return {"state": self.state.ddl(), "outputs": outputs}
 
+    def owned(self) -> list[object]:
+        return [self.processor]
+
     @property
     def fails_on(self) -> str | None:
         return "events that a processor fails on"

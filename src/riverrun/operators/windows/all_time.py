@@ -20,7 +20,6 @@ class AllTime(Window):
     kind = "all"
     text = None
     suffix = ""
-    size = 0
 
     def columns(self, rows: Schema, keys: tuple[str, ...]) -> tuple[Column, ...]:
         return tuple(Column(name, rows.type_of(name)) for name in keys)
@@ -48,6 +47,9 @@ class AllTime(Window):
 
     def seconds(self, start: pl.Expr, end: pl.Expr) -> pl.Expr | None:
         return None
+
+    def end(self, slot: pl.Expr) -> pl.Expr:
+        return slot
 
     def compared(self) -> int | None:
         return None

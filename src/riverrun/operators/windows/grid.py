@@ -35,9 +35,6 @@ BOUNDS = (Column("window_start", "TIMESTAMP"), Column("window_end", "TIMESTAMP")
 class TimedWindow(Window):
     """A window with a beginning and an end."""
 
-    size: int
-    """Of a session: the gap that ends it."""
-
     def columns(self, rows: Schema, keys: tuple[str, ...]) -> tuple[Column, ...]:
         return (*(Column(name, rows.type_of(name)) for name in keys), *BOUNDS)
 
@@ -58,6 +55,7 @@ class TimedWindow(Window):
 
 @dataclass(frozen=True)
 class Grid(TimedWindow):
+    size: int
     hop: int
     offset: int = 0
     zone: str | None = None
@@ -65,6 +63,9 @@ class Grid(TimedWindow):
     @property
     def pane(self) -> int:
         return self.size
+
+    def end(self, slot: pl.Expr) -> pl.Expr:
+        return slot + self.size
 
     @property
     def text(self) -> str:

@@ -27,6 +27,9 @@ START, END_OF = pl.col("__start"), pl.col("__until")
 
 @dataclass(frozen=True)
 class Session(TimedWindow):
+    size: int
+    """The gap that ends it."""
+
     kind = "session"
 
     @property

@@ -39,6 +39,8 @@ BUCKETS = 4
 
 @dataclass(frozen=True)
 class Sliding(TimedWindow):
+    size: int
+
     kind = "sliding"
 
     @property

@@ -1,7 +1,8 @@
 """Windows of one size, side by side.
 
 Rows of a key and window are one row of state, with the revision of what was emitted of it. The same
-kernel serves the one window that never ends, also over the changes of a table.
+kernel serves every window whose slot is its beginning and that tells its `end`; also the one that
+never ends, and the changes of a table.
 """
 
 from __future__ import annotations
@@ -134,12 +135,12 @@ def _fire(
 
 def _results(step: Aggregate[Any], rows: pl.DataFrame) -> pl.DataFrame:
     start = pl.col("__slot")
-    return rows.select(step.results(start, start + step.window.size))
+    return rows.select(step.results(start, step.window.end(start)))
 
 
 def _changes(step: Aggregate[Any], rows: pl.DataFrame, op: int) -> pl.DataFrame:
     start = pl.col("__slot")
-    end = start + step.window.size
+    end = step.window.end(start)
     return rows.select(
         *(pl.col(key) for key in step.keys),
         *step.window.bounds(start, end),

@@ -7,7 +7,9 @@ comes again finds it there, and is skipped.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +21,61 @@ from deltalake.exceptions import TableNotFoundError
 from deltalake.schema import PrimitiveType
 from deltalake.transaction import AddAction, RemoveAction
 
-from riverrun.delivery.files import Folder, arrow_schema, require_staged, shaped
-from riverrun.delivery.journal import HOME, Batch, Journal
-from riverrun.errors import ConfigError
-from riverrun.kernels.program import OutputSpec
-from riverrun.kernels.sql import Evaluator
+from riverrun import schema
+from riverrun.arguments import checked
+from riverrun.errors import ConfigError, caller
+from riverrun.kernels import sql
+from riverrun.outputs import Delivery, Destination, Evaluator, Guarantee, OutputSpec, Places, Sink
 from riverrun.schema import quoted
+from riverrun.sinks.folders import Folder, arrow_schema, require_staged, shaped, shown
+from riverrun.sinks.journal import HOME, Batch, Journal
 
 KEY = b"riverrun.key"
 SIGN = "__change"
 """The column of a staged change that says whether its key is put there or taken away."""
 
 
+@dataclass(frozen=True)
+class Delta(Sink):
+    """A Delta table in a folder."""
+
+    name: str
+    folder: str
+
+    @property
+    def text(self) -> str:
+        return f"Delta table in {self.folder}"
+
+    def guarantee(self, delivery: Delivery) -> Guarantee:
+        return "exactly once"
+
+    def check(self, columns: schema.Schema, *, table: bool, where: object) -> None:
+        """What it cannot hold is found when the table is made, before Spark starts."""
+
+    def destination(self, places: Places) -> Destination:
+        return DeltaFolder(self)
+
+    def owns(self) -> str:
+        return self.folder
+
+
+@checked
+def delta(folder: str | os.PathLike[str]) -> Delta:
+    """A Delta table in a folder: rows of a stream are appended, a table is kept as a table."""
+    at = caller()
+    return Delta(f"delta:{shown(folder, at)}", os.path.abspath(folder))
+
+
 class DeltaFolder(Folder):
     """A stream is appended; a table is kept as a table."""
+
+    def __init__(self, sink: Delta) -> None:
+        super().__init__(sink.folder)
 
     def prepare(self, outputs: Sequence[OutputSpec]) -> None:
         super().prepare(outputs)
         (output,) = outputs
-        wanted = self._schema(output, Evaluator())
+        wanted = self._schema(output, sql.Evaluator())
         try:
             found = DeltaTable(self.folder).schema()
         except TableNotFoundError:
@@ -111,6 +149,9 @@ class DeltaFolder(Folder):
         else:
             journal.move_in(batch)
             self._append(batch)
+
+    def complete(self, journal: Journal, noted: Batch | None) -> None:
+        """Nothing is left to do: the table's own commit is the last step."""
 
     def _append(self, batch: Batch) -> None:
         table = DeltaTable(self.folder)

@@ -6,28 +6,19 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from hashlib import sha256
+from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from riverrun.connectors.postgres_types import column_type
-from riverrun.delivery import postgres_tables
-from riverrun.delivery.database import (
-    PROGRESS,
-    RUNS,
-    VERSION,
-    refuse_own_columns,
-    refuse_types,
-    retried,
-)
-from riverrun.delivery.destination import Destination, Part, Rows
-from riverrun.delivery.postgres_load import Load, Loader, Piece, progress
-from riverrun.delivery.postgres_tables import table_name
-from riverrun.delivery.progress import Progress, done, refuse_if_fenced, taken_over
 from riverrun.errors import DatabaseError
-from riverrun.kernels.program import OutputSpec
-from riverrun.kernels.sql import Evaluator
+from riverrun.outputs import Destination, Evaluator, OutputSpec, Part, Rows
 from riverrun.schema import quoted
+from riverrun.sinks.database import PROGRESS, RUNS, VERSION, retried
+from riverrun.sinks.postgresql import tables
+from riverrun.sinks.postgresql.load import Load, Loader, Piece, progress
+from riverrun.sinks.postgresql.tables import table_name
+from riverrun.sinks.progress import Progress, done, refuse_if_fenced, taken_over
 
 CLIENT = {
     "connect_timeout": "10",
@@ -54,7 +45,7 @@ END_OTHERS = (
 """A writer that hangs in the middle of its transaction, and still holds what it has locked."""
 
 
-class Postgres(Destination):
+class PostgresDatabase(Destination):
     def __init__(self, url: str) -> None:
         self.url, self.where = url, _address(url)
         self.connection: psycopg.Connection | None = None
@@ -62,12 +53,10 @@ class Postgres(Destination):
         """Outputs whose rows were there before they were first told of, as after `--fresh`."""
 
     def prepare(self, outputs: Sequence[OutputSpec]) -> None:
-        refuse_own_columns(outputs)
-        refuse_types(outputs, column_type)
         with self._explained(), self._connect() as connection, connection.transaction():
             # two programs that start together must not make the same table
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('riverrun'))")
-            postgres_tables.prepare(connection, outputs, self.where)
+            tables.prepare(connection, outputs, self.where)
             connection.execute(PROGRESS)
             connection.execute(RUNS)
 
@@ -87,6 +76,9 @@ class Postgres(Destination):
             loader = Loader(part, found, evaluator, background)
             retried(lambda: self._attempt(part, loader), lost=LOST, where=self.where)
 
+    def finish(self, batch: int, receipts: Sequence[Any]) -> None:
+        """Tasks do it all."""
+
     def _attempt(self, part: Part, loader: Loader) -> None:
         session = _session(part.application, part.task)
         if self.connection is None:
@@ -95,7 +87,7 @@ class Postgres(Destination):
             with self.connection.transaction():
                 self.connection.execute(SESSION, (session,))
                 refuse_if_fenced(part, _latest_run(self.connection, part.application))
-                exact = (postgres_tables.exact(self.connection, each) for each in loader.outputs)
+                exact = (tables.exact(self.connection, each) for each in loader.outputs)
                 loads = loader.loads(tuple(exact))
                 if _claim(self.connection, part):
                     for each in loads:

@@ -1,4 +1,4 @@
-"""Delivery to folders of Parquet files, exactly once.
+"""What deliveries to folders of Parquet files share, exactly once.
 
 Tasks write files that nobody sees yet. When all have, the driver notes the batch with its files:
 that is the commit. Then it moves the files to where readers see them; a run that is killed before
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,16 +19,12 @@ from urllib.parse import quote
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from riverrun.delivery.destination import Destination, Part, Rows
-from riverrun.delivery.journal import Batch, Journal, compare, sync, sync_names
-from riverrun.errors import ConfigError, JobError
-from riverrun.kernels.program import OutputSpec
-from riverrun.kernels.sql import Evaluator
+from riverrun.errors import ConfigError, JobError, Location, ProgramError
+from riverrun.outputs import Destination, Evaluator, OutputSpec, Part, Rows
 from riverrun.schema import quoted
-from riverrun.sinks import CHANGE, Delta, Parquet
+from riverrun.sinks.journal import Batch, Journal, compare, sync, sync_names
 
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 
@@ -46,9 +43,8 @@ class Receipt:
 class Folder(Destination):
     """A folder that takes one output: what Parquet and Delta have in common."""
 
-    def __init__(self, sink: Parquet | Delta) -> None:
-        self.sink, self.folder = sink, Path(sink.folder)
-        self.partition_by: tuple[str, ...] = ()
+    def __init__(self, folder: str, partition_by: tuple[str, ...] = ()) -> None:
+        self.folder, self.partition_by = Path(folder), partition_by
 
     def prepare(self, outputs: Sequence[OutputSpec]) -> None:
         try:
@@ -96,56 +92,30 @@ class Folder(Destination):
                 self.commit(journal, now, noted)
             journal.clear(part.checkpoint, batch)
 
+    @abstractmethod
     def shaped(self, output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> pa.Table:
         """The rows as files hold them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def committed(self, checkpoint: str, noted: Batch | None) -> int:
         """The last batch of the checkpoint that is committed; -1 before the first."""
-        raise NotImplementedError
 
-    def commit(self, journal: Journal, batch: Batch, noted: Batch | None) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def commit(self, journal: Journal, batch: Batch, noted: Batch | None) -> None: ...
 
+    @abstractmethod
     def complete(self, journal: Journal, noted: Batch | None) -> None:
         """Does what a run that was killed had left to do of the batch."""
 
 
-class ParquetFolder(Folder):
-    """Rows of a stream; of a table its changes."""
-
-    def __init__(self, sink: Parquet) -> None:
-        super().__init__(sink)
-        self.partition_by = sink.partition_by
-
-    def prepare(self, outputs: Sequence[OutputSpec]) -> None:
-        super().prepare(outputs)
-        if (self.folder / "_delta_log").exists():
-            raise ConfigError(
-                "the folder holds a Delta table",
-                where=self.folder,
-                hint="write to it with rr.delta(…), or choose another folder",
-            )
-
-    def shaped(self, output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> pa.Table:
-        schema = arrow_schema(output, evaluator)
-        if output.table:
-            rows = with_change(rows)
-            schema = schema.append(pa.field(CHANGE[0], pa.string()))
-            schema = schema.append(pa.field(CHANGE[1], pa.int64()))
-        return shaped(rows, schema)
-
-    def committed(self, checkpoint: str, noted: Batch | None) -> int:
-        return noted.batch if noted else -1
-
-    def commit(self, journal: Journal, batch: Batch, noted: Batch | None) -> None:
-        require_staged(journal, batch)
-        journal.note(batch)
-        journal.move_in(batch)
-
-    def complete(self, journal: Journal, noted: Batch | None) -> None:
-        if noted is not None:
-            journal.move_in(noted)
+def shown(folder: str | os.PathLike[str], at: Location) -> str:
+    """The folder as it was given."""
+    text = os.fspath(folder)
+    if "://" in text or not text:
+        raise ProgramError(
+            "a folder is a path", where=at, got=text, hint="mount the store, and give its folder"
+        )
+    return os.path.normpath(text)
 
 
 class Piece(NamedTuple):
@@ -207,11 +177,6 @@ def checksum_of(rows: pa.Table, evaluator: Evaluator) -> int:
     """A sum of hashes, which DuckDB makes quickly, but another version of it differently."""
     found = evaluator.run("SELECT sum(hash(rows)) AS checksum FROM rows", rows=rows)
     return int(found["checksum"][0].as_py() or 0) % 2**64
-
-
-def with_change(rows: pa.Table) -> pa.Table:
-    sign = pc.if_else(pc.greater(rows["__op"], 0), "+", "-")
-    return rows.append_column(CHANGE[0], sign).append_column(CHANGE[1], rows["__revision"])
 
 
 def arrow_schema(output: OutputSpec, evaluator: Evaluator, *, signed: bool = False) -> pa.Schema:

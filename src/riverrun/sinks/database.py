@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from riverrun.errors import DatabaseError, ProgramError
-from riverrun.kernels.program import OutputSpec
-from riverrun.kernels.sql import Evaluator
-from riverrun.schema import Column, nested, quoted
+from riverrun.errors import DatabaseError, ProgramError, caller
+from riverrun.outputs import Evaluator, OutputSpec
+from riverrun.schema import Column, Schema, nested, quoted
+
+OWN_TABLES = ("riverrun_progress", "riverrun_runs")
+LONGEST_NAME = 63
+"""Bytes of a name that PostgreSQL keeps."""
 
 VERSION = "_version"
 """The column of a table that holds the tick of the batch which wrote the row."""
@@ -109,26 +112,35 @@ def _finite(text: str) -> str:
     return json.dumps(json.loads(text, parse_constant=lambda _: None), ensure_ascii=False)
 
 
-def refuse_own_columns(outputs: Iterable[OutputSpec]) -> None:
-    for output in outputs:
-        if output.table and VERSION in {name.lower() for name in output.schema.names}:
+def check_table(name: str, given: str) -> None:
+    if not re.fullmatch(r"[\w-]+", name) or len(name.encode()) > LONGEST_NAME:
+        raise ProgramError(
+            "a table's name has letters, digits, _ and -, and at most 63 bytes",
+            where=caller(),
+            got=repr(given),
+        )
+    if name.lower() in OWN_TABLES:
+        raise ProgramError(f"the table {name!r} is riverrun's own", where=caller())
+
+
+def refuse_columns(
+    columns: Schema, column_type: Callable[[str], str | None], *, table: bool, where: object
+) -> None:
+    """Columns that a database cannot have: those that riverrun adds, and types of no column."""
+    if table and VERSION in {name.lower() for name in columns.names}:
+        raise ProgramError(
+            f"the column name {VERSION!r} is riverrun's own in a database",
+            where=where,
+            hint="choose another name",
+        )
+    for column in columns.columns:
+        if column_type(column.type) is None:
             raise ProgramError(
-                f"the column name {VERSION!r} is riverrun's own in a database",
-                where=output.name,
-                hint="choose another name",
+                f"the type of {column.name!r} cannot be written to a database",
+                where=where,
+                got=column.type,
+                hint="cast it, e.g. to string",
             )
-
-
-def refuse_types(outputs: Iterable[OutputSpec], column_type: Callable[[str], str | None]) -> None:
-    for output in outputs:
-        for column in output.schema.columns:
-            if column_type(column.type) is None:
-                raise ProgramError(
-                    f"the type of {column.name!r} cannot be written to a database",
-                    where=output.name,
-                    got=column.type,
-                    hint="cast it, e.g. to string",
-                )
 
 
 @dataclass(frozen=True)

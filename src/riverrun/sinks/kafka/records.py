@@ -10,12 +10,10 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from riverrun.connectors import admin
-from riverrun.delivery.destination import Destination, Part, Rows
 from riverrun.delivery.encode import records
 from riverrun.errors import BrokerError, TopicError
-from riverrun.kernels.program import OutputSpec
-from riverrun.kernels.sql import Evaluator
-from riverrun.sinks import Topic
+from riverrun.outputs import Destination, Evaluator, OutputSpec, Part, Rows
+from riverrun.sinks.kafka.sink import Topic
 
 PRODUCER: Mapping[str, Any] = {
     "enable.idempotence": "true",
@@ -49,6 +47,9 @@ class KafkaTopicsWritten(Destination):
             else:
                 _check(output, output.sink, self.client, len(found.partitions))
 
+    def finish(self, batch: int, receipts: Sequence[Any]) -> None:
+        """Tasks do it all."""
+
 
 class KafkaAtLeastOnce(KafkaTopicsWritten):
     """Sends records, and waits until the brokers have them. After a crash some come again."""
@@ -62,6 +63,9 @@ class KafkaAtLeastOnce(KafkaTopicsWritten):
     def _report(self, error: KafkaError | None, message: Any) -> None:
         if error is not None:
             self.failed.append(f"{message.topic()}: {error.str()}")
+
+    def take_over(self, application: str, run: int) -> None:
+        """At least once: an earlier run that still writes does no harm."""
 
     def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> None:
         send(self.producer, encoded(found, evaluator))

@@ -14,15 +14,13 @@ from zlib import crc32
 import pyarrow as pa
 from pyarrow import csv
 
-from riverrun.delivery.database import VERSION, Changes
-from riverrun.delivery.destination import Part, Rows
 from riverrun.delivery.encode import with_texts
-from riverrun.delivery.postgres_binary import BEGIN, END, binary, possible
-from riverrun.delivery.postgres_tables import types_of
-from riverrun.delivery.progress import Progress, checksum
-from riverrun.kernels.program import OutputSpec
-from riverrun.kernels.sql import Evaluator
+from riverrun.outputs import Evaluator, OutputSpec, Part, Rows
 from riverrun.schema import nested
+from riverrun.sinks.database import VERSION, Changes
+from riverrun.sinks.postgresql.binary import BEGIN, END, binary, possible
+from riverrun.sinks.postgresql.tables import types_of
+from riverrun.sinks.progress import Progress, checksum
 
 Format = Literal["binary", "csv"]
 LOT = 16_384

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from riverrun.connectors.postgres_types import column_type
-from riverrun.kernels.program import OutputSpec
+from riverrun.outputs import OutputSpec
+from riverrun.sinks.postgresql.types import column_type
 
 TEXT = "text"
 NUMBERS = {

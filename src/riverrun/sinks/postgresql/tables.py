@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import psycopg
 
-from riverrun.connectors.postgres_types import column_type, fits
-from riverrun.delivery.database import VERSION, Clash, refuse_clashes
-from riverrun.kernels.program import OutputSpec
+from riverrun.outputs import OutputSpec
 from riverrun.schema import quoted
-from riverrun.sinks import LONGEST_NAME, Postgres
+from riverrun.sinks.database import LONGEST_NAME, VERSION, Clash, refuse_clashes
+from riverrun.sinks.postgresql.sink import Postgres
+from riverrun.sinks.postgresql.types import column_type, fits
 
 NULLS_NOT_DISTINCT = 150_000
 """The version from which on a unique key may hold nulls, each once."""

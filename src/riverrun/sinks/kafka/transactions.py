@@ -19,12 +19,11 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from riverrun.connectors import admin
 from riverrun.connectors.kafka import KafkaRecords, KafkaTopics
-from riverrun.delivery.destination import Part, Rows
-from riverrun.delivery.kafka import PRODUCER, Encoded, KafkaTopicsWritten, encoded, send
-from riverrun.delivery.progress import Progress, done, progress_of, refuse_if_fenced
 from riverrun.errors import BrokerError, TopicError
 from riverrun.event_time import partition_name
-from riverrun.kernels.sql import Evaluator
+from riverrun.outputs import Evaluator, Part, Rows
+from riverrun.sinks.kafka.records import PRODUCER, Encoded, KafkaTopicsWritten, encoded, send
+from riverrun.sinks.progress import Progress, done, progress_of, refuse_if_fenced
 
 PARTITIONS = 16
 """Of the progress topic. Tasks share them; each reads only its own."""

@@ -11,23 +11,36 @@ import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import urllib3
 from urllib3.exceptions import HTTPError, MaxRetryError
 
+from riverrun.arguments import checked
 from riverrun.connectors.lines import Record
 from riverrun.connectors.sender import Sender
-from riverrun.delivery.destination import Destination, Part, Rows
 from riverrun.delivery.encode import Line, lines, records
-from riverrun.errors import JobError
+from riverrun.errors import JobError, ProgramError, caller
+from riverrun.event_time import Duration, microseconds
+from riverrun.kernels import sql
 from riverrun.kernels.letters import LETTER
-from riverrun.kernels.program import dead_output
-from riverrun.kernels.sql import Evaluator
-from riverrun.sinks import Webhook
+from riverrun.outputs import (
+    Delivery,
+    Destination,
+    Evaluator,
+    Guarantee,
+    OutputSpec,
+    Part,
+    Places,
+    Rows,
+    Sink,
+)
+from riverrun.schema import Schema
+from riverrun.sinks.kafka.dead import dead_output
 
 AT_ONCE = 1000
 """Rows that are packed, and unpacked, together."""
@@ -37,6 +50,63 @@ LONGEST_WAIT = 30
 
 AGAIN = frozenset({429, *range(500, 600)})
 """Answers after which a row is sent again."""
+
+
+@dataclass(frozen=True)
+class Webhook(Sink):
+    """An address that is sent a POST request for each row."""
+
+    name: str
+    url: str = field(repr=False)
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
+    tries: int
+    timeout: int
+    """Of one try, in microseconds."""
+
+    @property
+    def text(self) -> str:
+        """Of the address only what the name shows: the rest may be secret."""
+        tries = "1 try" if self.tries == 1 else f"{self.tries} tries"
+        return f"POST to {self.name.removeprefix('webhook:')}, {tries}"
+
+    def guarantee(self, delivery: Delivery) -> Guarantee:
+        return "at least once"
+
+    def check(self, columns: Schema, *, table: bool, where: object) -> None:
+        """Whatever there is can be sent as JSON."""
+
+    def destination(self, places: Places) -> Destination:
+        return WebhookSender(self, dict(places.kafka))
+
+
+@checked
+def webhook(
+    url: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    tries: int = 5,
+    timeout: Duration = "10 seconds",
+    name: str | None = None,
+) -> Webhook:
+    """An address that is sent a POST request for each row, at least once and in order.
+
+    A row that is not taken after so many tries is a dead letter. `timeout` is for one try. The
+    name is the address without its query, unless one is given.
+    """
+    at = caller()
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ProgramError("a webhook is an address", where=at, got=url, hint="https://host/path")
+    if parts.username or parts.password:
+        raise ProgramError(
+            "the address of a webhook holds a password", where=at, hint="use headers={…}"
+        )
+    if tries < 1:
+        raise ProgramError("a webhook is tried at least once", where=at, got=f"tries={tries}")
+    port = f":{parts.port}" if parts.port else ""
+    shown = name or f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
+    given = tuple(sorted((headers or {}).items()))
+    return Webhook(f"webhook:{shown}", url, given, tries, microseconds(timeout, at))
 
 
 @dataclass(frozen=True)
@@ -67,6 +137,12 @@ class WebhookSender(Destination):
             raise_on_redirect=False,
         )
         self.pool = urllib3.PoolManager(retries=again, timeout=sink.timeout / 1e6)
+
+    def prepare(self, outputs: Sequence[OutputSpec]) -> None:
+        """Whether there is somebody at the address is seen when rows are sent."""
+
+    def take_over(self, application: str, run: int) -> None:
+        """At least once: an earlier run that still sends does no harm."""
 
     def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> Receipt:
         # one output, but a union comes by several ways
@@ -127,7 +203,7 @@ class Aside:
             self.sender = Sender(self.kafka, output.sink.name)
         letter = _letter(step, line, cause, self.part.tick)
         rows = pa.Table.from_pylist([letter], schema=LETTER)
-        for row in records(output, rows, Evaluator()).to_pylist():
+        for row in records(output, rows, sql.Evaluator()).to_pylist():
             self.sender.send(Record(row["value"].encode(), row["key"].encode(), row["timestamp"]))
 
     def flush(self) -> None:

@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from riverrun.delivery.destination import Part
 from riverrun.errors import AlreadyRunning, CheckpointError
 from riverrun.kernels.chunks import with_hash
 from riverrun.kernels.hashes import mixed
+from riverrun.outputs import Part
 
 
 @dataclass(frozen=True)

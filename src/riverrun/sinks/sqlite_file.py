@@ -1,9 +1,13 @@
-"""Delivery to an SQLite file, exactly once: a part and the note of it are one transaction."""
+"""Tables in an SQLite file, exactly once: a part and the note of it are one transaction.
+
+SQLite has five kinds of values; the declared type of a column says which of them it prefers.
+"""
 
 from __future__ import annotations
 
+import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,28 +15,81 @@ from typing import Any
 
 import pyarrow as pa
 
-from riverrun.connectors.sqlite_types import column_type, fits
-from riverrun.delivery.database import (
+from riverrun.arguments import checked
+from riverrun.delivery.encode import with_texts
+from riverrun.errors import DatabaseError
+from riverrun.outputs import (
+    Delivery,
+    Destination,
+    Evaluator,
+    Guarantee,
+    Need,
+    OutputSpec,
+    Part,
+    Places,
+    Rows,
+    Sink,
+)
+from riverrun.schema import Schema, nested, quoted
+from riverrun.sinks.database import (
     PATIENCE,
     PROGRESS,
     RUNS,
     VERSION,
     Changes,
     Clash,
+    check_table,
     refuse_clashes,
-    refuse_own_columns,
-    refuse_types,
+    refuse_columns,
 )
-from riverrun.delivery.destination import Destination, Part, Rows
-from riverrun.delivery.encode import with_texts
-from riverrun.delivery.progress import Progress, checksum, done, refuse_if_fenced, taken_over
-from riverrun.errors import DatabaseError
-from riverrun.kernels.program import OutputSpec
-from riverrun.kernels.sql import Evaluator
-from riverrun.schema import nested, quoted
-from riverrun.sinks import Sqlite
+from riverrun.sinks.progress import Progress, checksum, done, refuse_if_fenced, taken_over
 
 Row = tuple[Any, ...]
+
+INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+TEXTS = ("VARCHAR", "HUGEINT", "UBIGINT", "UHUGEINT", "TIME", "UUID", "JSON", '"NULL"')
+"""Numbers beyond 64 bits, and decimals, are written as text: no digit is lost."""
+
+BACK = {"INTEGER": "BIGINT", "REAL": "DOUBLE", "TEXT": "VARCHAR", "BLOB": "BLOB"}
+
+
+@dataclass(frozen=True)
+class Sqlite(Sink):
+    """A table of an SQLite database."""
+
+    file: Path
+    table: str
+
+    @property
+    def name(self) -> str:
+        return f"sqlite:{self.file.name}:{self.table}"
+
+    @property
+    def text(self) -> str:
+        return f"SQLite table {self.table} of {self.file}"
+
+    def guarantee(self, delivery: Delivery) -> Guarantee:
+        return "exactly once"
+
+    def check(self, columns: Schema, *, table: bool, where: object) -> None:
+        refuse_columns(columns.visible, column_type, table=table, where=where)
+
+    def destination(self, places: Places) -> Destination:
+        return SqliteFile(self.file)
+
+    def place(self) -> Hashable:
+        """All tables of a file are written in one transaction."""
+        return (Sqlite, self.file)
+
+    def needs(self) -> frozenset[Need]:
+        return frozenset({"one machine"})
+
+
+@checked
+def sqlite(file: str | Path, table: str) -> Sqlite:
+    """A table in an SQLite file, as `postgres`. The file is made if it is missing."""
+    check_table(table, table)
+    return Sqlite(Path(file).expanduser().absolute(), table)
 
 
 @dataclass(frozen=True)
@@ -53,8 +110,6 @@ class SqliteFile(Destination):
         self.file = file
 
     def prepare(self, outputs: Sequence[OutputSpec]) -> None:
-        refuse_own_columns(outputs)
-        refuse_types(outputs, column_type)
         with self._transaction() as connection:
             clashes = [(_table(output), list(_clashes(connection, output))) for output in outputs]
             refuse_clashes(clashes, self.file)
@@ -86,6 +141,9 @@ class SqliteFile(Destination):
                 _note(connection, part, now)
                 for load in loads:
                     _write(connection, load, part.tick)
+
+    def finish(self, batch: int, receipts: Sequence[Any]) -> None:
+        """Tasks do it all."""
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -247,3 +305,51 @@ def _table(output: OutputSpec) -> str:
 
 def _names(names: Sequence[str]) -> str:
     return ", ".join(map(quoted, names))
+
+
+def column_type(type: str) -> str | None:
+    """The type of a column that holds this; None if there is none."""
+    if type in INTEGERS:
+        return "INTEGER"
+    if type in ("FLOAT", "DOUBLE"):
+        return "REAL"
+    if type in ("BOOLEAN", "DATE", "BLOB"):
+        return type
+    if type.startswith("TIMESTAMP"):
+        return "TIMESTAMP"
+    return "TEXT" if nested(type) or type in TEXTS or re.match("ENUM|DECIMAL", type) else None
+
+
+def schema_type(found: str) -> str:
+    """What a column of this declared type is read as."""
+    if found in ("BOOLEAN", "DATE", "TIMESTAMP"):
+        return found
+    return BACK.get(affinity(found), "VARCHAR")
+
+
+def affinity(declared: str) -> str:
+    """The kind of value that SQLite prefers in a column, by its own rules."""
+    name = declared.upper()
+    for words, kind in (
+        (("INT",), "INTEGER"),
+        (("CHAR", "CLOB", "TEXT"), "TEXT"),
+        (("BLOB",), "BLOB"),
+        (("REAL", "FLOA", "DOUB"), "REAL"),
+    ):
+        if any(word in name for word in words):
+            return kind
+    return "NUMERIC" if name else "BLOB"
+
+
+def fits(wanted: str, found: str) -> bool:
+    """Whether a column holds every value as it is written, without SQLite's changing it."""
+    kinds = {
+        "INTEGER": ("INTEGER", "NUMERIC", "BLOB"),
+        "BOOLEAN": ("INTEGER", "NUMERIC", "BLOB"),
+        "REAL": ("REAL", "BLOB"),
+        "TEXT": ("TEXT", "BLOB"),
+        "TIMESTAMP": ("TEXT", "NUMERIC", "BLOB"),
+        "DATE": ("TEXT", "NUMERIC", "BLOB"),
+        "BLOB": ("TEXT", "NUMERIC", "BLOB"),
+    }
+    return affinity(found) in kinds[wanted]

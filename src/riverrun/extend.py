@@ -1,0 +1,72 @@
+"""What a sink, a format, an operator or a window of one's own is made from: see docs/extend.md."""
+
+from riverrun.columns import CHANGE, PLACE, RowForm
+from riverrun.errors import Location, ProgramError
+from riverrun.kernels.changes import latest, net
+from riverrun.kernels.operator import (
+    NO_SLOT,
+    Batch,
+    Entry,
+    Input,
+    Leaving,
+    Operator,
+    PlainOperator,
+    Result,
+    StepState,
+    Words,
+    differing,
+    split_late,
+)
+from riverrun.kernels.program import CLOSED
+from riverrun.operators.aggregate import Aggregate, Window, without_row
+from riverrun.operators.windows.entry import combined, single_if_late, singles
+from riverrun.operators.windows.grid import Grid, TimedWindow
+from riverrun.operators.windows.tumbling import advance as merge_slots
+from riverrun.outputs import Destination, OutputSpec, Part, Places, Sink
+from riverrun.plan.building import checked_condition, checked_policy, step_fields
+from riverrun.plan.nodes import Node, Step
+from riverrun.schema import Column, Schema
+
+__all__ = [
+    "CHANGE",
+    "CLOSED",
+    "NO_SLOT",
+    "PLACE",
+    "Aggregate",
+    "Batch",
+    "Column",
+    "Destination",
+    "Entry",
+    "Grid",
+    "Input",
+    "Leaving",
+    "Location",
+    "Node",
+    "Operator",
+    "OutputSpec",
+    "Part",
+    "Places",
+    "PlainOperator",
+    "ProgramError",
+    "Result",
+    "RowForm",
+    "Schema",
+    "Sink",
+    "Step",
+    "StepState",
+    "TimedWindow",
+    "Window",
+    "Words",
+    "checked_condition",
+    "checked_policy",
+    "combined",
+    "differing",
+    "latest",
+    "merge_slots",
+    "net",
+    "single_if_late",
+    "singles",
+    "split_late",
+    "step_fields",
+    "without_row",
+]

@@ -1,0 +1,51 @@
+"""All kinds of steps with state, by the word that checkpoints have for them.
+
+A new kind needs its row here, and nothing else knows its name. Operators of a program's own have no
+row: their words must not be among these.
+"""
+
+from __future__ import annotations
+
+from riverrun.errors import ProgramError
+from riverrun.kernels.operator import Operator
+from riverrun.operators.aggregate import Aggregate
+from riverrun.operators.deduplicate import Deduplicate
+from riverrun.operators.gather import Gather
+from riverrun.operators.joins.latest import LatestJoin
+from riverrun.operators.joins.streams import StreamJoin
+from riverrun.operators.joins.tables import TableJoin
+from riverrun.operators.joins.versions import VersionJoin
+from riverrun.operators.mark_seen import MarkSeen
+from riverrun.operators.process.frames import ProcessFrames
+from riverrun.operators.process.rows import Process
+from riverrun.operators.rank import Rank
+from riverrun.operators.to_table import ToTable
+
+OPERATORS: dict[str, type[Operator]] = {
+    kind.kind: kind
+    for kind in (
+        Aggregate,
+        Deduplicate,
+        Gather,
+        LatestJoin,
+        MarkSeen,
+        Process,
+        ProcessFrames,
+        Rank,
+        StreamJoin,
+        TableJoin,
+        ToTable,
+        VersionJoin,
+    )
+}
+
+
+def refuse_taken_kind(does: Operator) -> None:
+    """State of one kind must never be read as that of another."""
+    if OPERATORS.get(does.kind, type(does)) is not type(does):
+        raise ProgramError(
+            f"{does.kind!r} is a kind of step that riverrun has",
+            where=does.at,
+            got=f"kind of {type(does).__name__}",
+            hint="give your operator a word of its own",
+        )

@@ -1,0 +1,215 @@
+"""What an output is, and what delivers it: the base classes of every sink, ours and other people's.
+
+A sink is a description: a frozen dataclass that says where results go, and what is promised of
+them. Its destination is what delivers, in tasks and on the driver.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import pyarrow as pa
+
+from riverrun.edges import Edge
+from riverrun.schema import Schema
+
+Delivery = Literal["exactly once", "at least once"]
+"""What an application asks of Kafka topics."""
+
+Guarantee = Literal["exactly once", "at least once", "shown"]
+"""What a sink promises of each row. What is shown may be cut short, and come again."""
+
+Need = Literal["PostgreSQL", "one machine"]
+"""What a sink needs of its surroundings: the database of the settings; Spark in local mode."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """What destinations need to know of their surroundings."""
+
+    kafka: tuple[tuple[str, str], ...]
+    """Settings of librdkafka."""
+    delivery: Delivery
+    postgres: str | None = None
+    """The address of PostgreSQL, for programs that need it."""
+
+
+class Sink(ABC):
+    """Where results go. Derive a frozen dataclass: it is compared, kept as text, and sent around.
+
+    What is noted of an output in a checkpoint is the sink's `repr`; secrets are kept out of it
+    with `field(repr=False)`.
+    """
+
+    if TYPE_CHECKING:  # a field or a property; one that stood here would be a field's default
+
+        @property
+        def name(self) -> str:
+            """Tells the outputs of a program apart."""
+
+        @property
+        def text(self) -> str:
+            """For people: what it is and where, without secrets."""
+
+    @abstractmethod
+    def guarantee(self, delivery: Delivery) -> Guarantee:
+        """What is promised of each row, in an application with this delivery to Kafka."""
+
+    @abstractmethod
+    def check(self, columns: Schema, *, table: bool, where: object) -> None:
+        """A ProgramError for columns that the sink cannot hold.
+
+        `columns.visible` are written; the others are what Kafka knows of a record.
+        """
+
+    @abstractmethod
+    def destination(self, places: Places) -> Destination | None:
+        """What delivers; None if the driver shows the rows. Connections are made later: in it."""
+
+    def place(self) -> Hashable:
+        """Sinks that have the same place share a destination, which is made of any of them.
+
+        Unless a sink says otherwise, each has its own. A place names its kind: it is a class, or
+        has one in it.
+        """
+        return self
+
+    def named_after(self, origin: str) -> Sink:
+        """The sink as it stands behind a stream or table of that name: most do not depend on it."""
+        return self
+
+    def kafka_topic(self) -> str | None:
+        """The topic that it writes, if it is one: a program may read it again."""
+        return None
+
+    def carried(self) -> Mapping[str, str]:
+        """Columns that the destination is given beside the visible ones: by their new name."""
+        return {}
+
+    def owns(self) -> str | None:
+        """The folder that no other output may be written to, if there is one."""
+        return None
+
+    def needs(self) -> frozenset[Need]:
+        """What it needs of its surroundings: mostly nothing."""
+        return frozenset()
+
+
+@dataclass(frozen=True)
+class OutputSpec:
+    """A named result: rows of a stream, or changes of a table."""
+
+    name: str
+    sink: Sink
+    schema: Schema
+    key: tuple[str, ...]
+    table: bool
+
+    @property
+    def edge(self) -> Edge:
+        return Edge("out", self.name)
+
+
+Rows = tuple[OutputSpec, pa.Table]
+"""An output with some of its rows.
+
+Beside the columns of its schema, a row of a table has `__op` (1: it is there now, -1: it no longer
+is) and `__revision` (0 for the first row of a key); one of a stream has `__at`, `__pos`, `__sub`:
+its time, and its place among all rows.
+"""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one write task holds of one batch: the same, byte by byte, when it is run again."""
+
+    application: str
+    checkpoint: str
+    """The id of the checkpoint: progress is kept under it, never under a name."""
+    run: int
+    """Later runs of an application have higher numbers, whatever their checkpoint."""
+    batch: int
+    task: int
+    tick: int
+    """The batch's logged time in microseconds: never lower than that of the batch before."""
+    keep_written: bool = False
+    """Whether results that were written before stay, though they are other ones now."""
+
+
+class Evaluator(Protocol):
+    """Runs DuckDB's SQL over Arrow tables: `run("SELECT count(*) FROM rows", rows=table)`."""
+
+    def run(self, query: str, **tables: pa.Table) -> pa.Table: ...
+
+
+class Destination(ABC):
+    """One place that takes some of a program's outputs: a Kafka cluster, a database, a folder."""
+
+    @abstractmethod
+    def prepare(self, outputs: Sequence[OutputSpec]) -> None:
+        """On the driver, before Spark starts: makes what is missing; what does not fit is an
+        error, before anything is written."""
+
+    @abstractmethod
+    def take_over(self, application: str, run: int) -> None:
+        """On the driver, before the first batch: earlier runs may write no more.
+
+        At least once, there is nothing to do.
+        """
+
+    def begin(self, part: Part) -> None:  # noqa: B027 - most need no time to get ready
+        """In a task, before its rows are computed: a chance to get ready meanwhile."""
+
+    @abstractmethod
+    def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> Any:
+        """In a task: every output of this destination that the part has rows for.
+
+        It is called again for the same part after any failure, maybe in another process, maybe
+        while the first call still runs. The receipt that it returns is given to `finish`.
+        """
+
+    @abstractmethod
+    def finish(self, batch: int, receipts: Sequence[Any]) -> None:
+        """On the driver, when all tasks have delivered, and before Spark commits the batch. It is
+        called again for the same batch when the driver dies in between.
+
+        A task without rows has None for a receipt. Where tasks do it all, there is nothing to do.
+        """
+
+    def close(self) -> None:  # noqa: B027 - most hold nothing open
+        """Gives back what it holds open. A process that ends does not ask."""
+
+
+_OPENED: dict[tuple[Hashable, Places], Destination | None] = {}
+"""The destinations of this process."""
+
+
+def destination_of(sink: Sink, places: Places) -> Destination | None:
+    """One destination for each place lives as long as its process."""
+    at = (sink.place(), places)
+    if at not in _OPENED:
+        _OPENED[at] = sink.destination(places)
+    return _OPENED[at]
+
+
+def by_destination(found: Iterable[Rows], places: Places) -> dict[Destination, list[Rows]]:
+    """Outputs with their rows, grouped; each destination gets all that is for it at once."""
+    grouped: dict[Destination, list[Rows]] = {}
+    for output, rows in found:
+        if destination := destination_of(output.sink, places):
+            grouped.setdefault(destination, []).append((output, rows))
+    return grouped
+
+
+def destinations(
+    outputs: Iterable[OutputSpec], places: Places
+) -> dict[Destination, list[OutputSpec]]:
+    """All destinations of a program, each with its outputs."""
+    grouped: dict[Destination, list[OutputSpec]] = {}
+    for output in outputs:
+        if destination := destination_of(output.sink, places):
+            grouped.setdefault(destination, []).append(output)
+    return grouped

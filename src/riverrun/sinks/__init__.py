@@ -1,0 +1,36 @@
+"""Where results go: `rr.sinks.topic(…)` and the others.
+
+Each kind is a module or a folder here, with its description and its destination side by side. It
+is loaded when it is first named: a program without Delta tables does not wait for their library.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from riverrun.sinks.delta_folder import delta
+    from riverrun.sinks.kafka.sink import topic
+    from riverrun.sinks.parquet_folder import parquet
+    from riverrun.sinks.postgresql.sink import postgres
+    from riverrun.sinks.sqlite_file import sqlite
+    from riverrun.sinks.terminal import screen
+    from riverrun.sinks.webhooks import webhook
+
+__all__ = ["delta", "parquet", "postgres", "screen", "sqlite", "topic", "webhook"]
+
+_HOMES = {
+    "delta": "delta_folder",
+    "parquet": "parquet_folder",
+    "postgres": "postgresql.sink",
+    "screen": "terminal",
+    "sqlite": "sqlite_file",
+    "topic": "kafka.sink",
+    "webhook": "webhooks",
+}
+"""No module has the name of a function: once loaded, it would stand in its place."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'riverrun.sinks' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"riverrun.sinks.{_HOMES[name]}"), name)

@@ -1,0 +1,1 @@
+"""Kafka topics: at least once, or exactly once by transactions."""

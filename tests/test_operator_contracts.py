@@ -1,0 +1,218 @@
+"""Every kind of step holds the contract of operators: the table of kinds says which there are."""
+
+from __future__ import annotations
+
+import inspect
+import random
+import sys
+from typing import Any
+
+import polars as pl
+import pytest
+
+import riverrun as rr
+from riverrun.kernels.operator import Operator
+from riverrun.operators.aggregate import Window
+from riverrun.operators.registry import OPERATORS
+from riverrun.testing.contracts import OperatorContract
+
+VIEWS = "id int, page string, user string, ms int, at timestamp"
+
+
+def at(second: int) -> str:
+    return f"2026-01-01T12:{second // 60:02d}:{second % 60:02d}Z"
+
+
+def views(count: int = 40, *, apart: int = 5, late: int = 4, seed: int = 5) -> list[dict[str, Any]]:
+    """Out of order by up to `late` places."""
+    dice = random.Random(seed)
+    rows = [
+        {"id": n, "page": dice.choice("abc"), "user": dice.choice("xyz"), "ms": dice.randint(1, 9)}
+        for n in range(count)
+    ]
+    rows = [{**row, "at": at(apart * n)} for n, row in enumerate(rows)]
+    return sorted(rows, key=lambda row: row["id"] + dice.randint(0, late))
+
+
+class OverViews(OperatorContract):
+    """One stream, late enough that no row is late, however it is cut."""
+
+    def rows(self, app: rr.App) -> rr.Stream:
+        return app.stream("views", schema=VIEWS, time="at", lateness="1 minute")
+
+    def records(self):
+        return {"views": views()}
+
+
+class OfWindow(OverViews):
+    def window(self) -> Window:
+        raise NotImplementedError
+
+    def program(self, app):
+        grouped = self.rows(app).group_by("page").window(self.window(), updatable="30 seconds")
+        grouped.agg(n=rr.count(), total=rr.sum("ms"), users=rr.distinct("user")).to("out")
+
+
+class TestTumbling(OfWindow):
+    def window(self):
+        return rr.tumbling("20 seconds")
+
+
+class TestHopping(OfWindow):
+    def window(self):
+        return rr.hopping("30 seconds", "10 seconds")
+
+
+class TestSliding(OfWindow):
+    def window(self):
+        return rr.sliding("30 seconds")
+
+
+class TestSession(OfWindow):
+    def window(self):
+        return rr.session("15 seconds")
+
+
+class TestAllTime(OfWindow):
+    def window(self):
+        return rr.all_time()
+
+
+class TestDeduplicate(OverViews):
+    arrival_matters = True  # the first row to come passes
+
+    def program(self, app):
+        self.rows(app).deduplicate("page", within="20 seconds").to("out")
+
+
+class TestMarkSeen(OverViews):
+    arrival_matters = True
+
+    def program(self, app):
+        self.rows(app).mark_seen("user").to("out")
+
+
+class Counting(rr.Processor):
+    state = "n bigint default 0"
+    outputs = {"out": "page string, n bigint"}
+
+    def on_event(self, event, state, context):
+        state.n += 1
+        context.timer("quiet", context.time)
+
+    def on_timer(self, name, state, context):
+        context.emit("out", page=context.key["page"], n=state.n)
+
+
+class TestProcess(OverViews):
+    arrival_matters = True  # timers fire after the events of their batch
+
+    def program(self, app):
+        self.rows(app).process(Counting, by="page").stream.to("out")
+
+
+class Summing(rr.FrameProcessor):
+    state = "total bigint default 0"
+    outputs = {"out": "page string, total bigint"}
+
+    def on_frame(self, events, state, context):
+        sums = events.group_by("page").agg(pl.col("ms").sum().cast(pl.Int64), pl.col("__at").max())
+        kept = state.join(sums, on="page").select("page", total=pl.col("total") + pl.col("ms"))
+        return {"state": kept, "out": kept.join(sums.select("page", "__at"), on="page")}
+
+
+class TestProcessFrames(OverViews):
+    arrival_matters = True  # a row for each batch
+
+    def program(self, app):
+        self.rows(app).process(Summing, by="page").stream.to("out")
+
+
+class TestToTable(OverViews):
+    def program(self, app):
+        self.rows(app).to_table("page", delete="ms = 9").to("out")
+
+
+class TestRank(OverViews):
+    def program(self, app):
+        table = self.rows(app).to_table("user", "page")
+        table.group_by("page").top(2, by="ms", place="place").to("out")
+
+
+class TestGather(OverViews):
+    arrival_matters = True  # the changes of a batch are told
+
+    def program(self, app):
+        self.rows(app).to_table("page").changes().to("out")
+
+
+class OverTwo(OperatorContract):
+    def sides(self, app: rr.App) -> tuple[rr.Stream, rr.Stream]:
+        streams = [
+            app.stream(topic, schema=VIEWS, time="at", lateness="5 minutes")
+            for topic in ("left", "right")
+        ]
+        return streams[0], streams[1]
+
+    def records(self):
+        return {"left": views(24, seed=7), "right": views(24, seed=8)}
+
+
+class TestStreamJoin(OverTwo):
+    def program(self, app):
+        left, right = self.sides(app)
+        left.join(right, on="page", within="10 seconds", how="full", prefix="r_").to("out")
+
+
+class TestLatestJoin(OverTwo):
+    arrival_matters = True  # the table as it stands
+
+    def program(self, app):
+        left, right = self.sides(app)
+        left.join(right.to_table("page"), on="page", how="left", prefix="r_").to("out")
+
+
+class TestVersionJoin(OverTwo):
+    def program(self, app):
+        left, right = self.sides(app)
+        table = right.to_table("page")
+        left.join(table, on="page", as_of="event time", how="left", prefix="r_").to("out")
+
+
+class TestTableJoin(OverTwo):
+    def program(self, app):
+        left, right = self.sides(app)
+        tables = left.to_table("user"), right.to_table("page")
+        tables[0].join(tables[1], on="page", how="full", prefix="r_").to("out")
+
+
+def contracts() -> list[OperatorContract]:
+    found = vars(sys.modules[__name__]).items()
+    return [kind() for name, kind in found if name.startswith("Test") and inspect.isclass(kind)]
+
+
+def test_every_kind_of_step_is_under_contract():
+    assert {contract.step().kind for contract in contracts()} == set(OPERATORS)
+
+
+def test_every_kind_of_window_is_under_contract():
+    steps = [contract.step() for contract in contracts()]
+    tried = {type(step.window) for step in steps if step.kind == "aggregate"}
+    assert tried == {kind for kind in _kinds(Window) if not inspect.isabstract(kind)}
+
+
+def test_the_table_has_every_operator():
+    ours = {kind for kind in _kinds(Operator) if kind.__module__.startswith("riverrun.operators")}
+    assert {kind for kind in ours if not inspect.isabstract(kind)} == set(OPERATORS.values())
+
+
+@pytest.mark.parametrize("method", sorted(Operator.__abstractmethods__))
+def test_an_operator_that_does_not_answer_cannot_be_made(method):
+    whole = OPERATORS["aggregate"]
+    partial = type("Partial", (whole,), {method: getattr(Operator, method)})
+    with pytest.raises(TypeError, match=f"abstract method '?{method}"):
+        partial()
+
+
+def _kinds(base: type) -> set[type]:
+    return {base} | {kind for each in base.__subclasses__() for kind in _kinds(each)}

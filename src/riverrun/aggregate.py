@@ -313,14 +313,17 @@ def _result_type(agg: Agg, argument: str, total: str | None) -> str:
             return f"{argument}[]"
         case "top" | "approx_top" | "approx_counts":
             return f'STRUCT("value" {argument}, count {total or "BIGINT"})[]'
-        case _:
+        case "min" | "max" | "first" | "last":
             return argument
+        case _:
+            raise ValueError(f"no such aggregate: {agg.kind}")
 
 
 def _checked_values(
     agg: Agg, argument: str | None, at: Location
 ) -> tuple[str | int | float | bool, ...]:
     """The values asked for, as the type of the expression has them."""
+    # any other: a whole number, as COUNTABLE has it
     wanted = {"VARCHAR": str, "BOOLEAN": bool, "DOUBLE": float}.get(argument or "", int)
     made = tuple(float(v) if wanted is float and type(v) is int else v for v in agg.values)
     for value in made:

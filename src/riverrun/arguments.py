@@ -85,7 +85,7 @@ def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, dict[st
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    check = CHECKS.get(get_origin(kind) or kind)
+    check = CHECKS.get(get_origin(kind) or kind)  # any other: left to the function
     return check is None or check(value, get_args(kind))
 
 
@@ -148,15 +148,13 @@ def _refused(name: str, value: Any, kind: Any) -> ProgramError:
 
 def _noun(kind: Any) -> str:
     """What is expected, in words; that it may also be nothing goes without saying."""
-    inner = get_args(kind)
-    match get_origin(kind) or kind:
-        case found if found in (Union, UnionType):
-            return " or ".join(_noun(each) for each in inner if each is not NoneType)
-        case found if found is Literal:
-            quote = any(" " in each for each in inner)
-            return "one of " + ", ".join(f'"{each}"' if quote else each for each in inner)
-        case found:
-            return NOUNS[found]
+    found, inner = get_origin(kind) or kind, get_args(kind)
+    if found in (Union, UnionType):
+        return " or ".join(_noun(each) for each in inner if each is not NoneType)
+    if found is Literal:
+        quote = any(" " in each for each in inner)
+        return "one of " + ", ".join(f'"{each}"' if quote else each for each in inner)
+    return NOUNS[found]
 
 
 def _called_wrongly(

@@ -8,7 +8,7 @@ from riverrun.event_time import END, Now, duration_text
 from riverrun.kernels.letters import LAST
 from riverrun.kernels.program import SourceSpec
 from riverrun.schema import METADATA, Column, literal, quoted
-from riverrun.times import ColumnTime, DeviceTime, ProcessingTime
+from riverrun.times import AppendTime, ColumnTime, DeviceTime, ProcessingTime
 
 TIMESTAMP_NUMBERS = {"TIMESTAMP_S": 1_000_000, "TIMESTAMP_MS": 1_000}
 
@@ -83,7 +83,7 @@ def _stated_moment(source: SourceSpec) -> str:
             return "event_time"
         case ProcessingTime():
             return f"make_timestamp({TICK})"
-        case _:
+        case ColumnTime() | AppendTime():
             return RECORDED
 
 

@@ -324,7 +324,7 @@ def schema_type(found: str) -> str:
     """What a column of this declared type is read as."""
     if found in ("BOOLEAN", "DATE", "TIMESTAMP"):
         return found
-    return BACK.get(affinity(found), "VARCHAR")
+    return BACK.get(affinity(found), "VARCHAR")  # any other: text
 
 
 def affinity(declared: str) -> str:

@@ -15,6 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src"
 SAID = "# any other: "
+PUBLIC = ("_asdict", "_fields", "_make", "_replace")
+"""Of named tuples: an underscore that keeps them apart from fields."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ def own(attribute: ast.Attribute) -> bool:
 
 
 def private(name: str) -> bool:
-    return name.startswith("_") and name.strip("_") != "" and not name.endswith("__")
+    shown = name in PUBLIC or name.endswith("__") or not name.strip("_")
+    return name.startswith("_") and not shown
 
 
 def silent(module: Module) -> Iterator[str]:

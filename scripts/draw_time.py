@@ -67,7 +67,7 @@ def send(driver: Driver, *times: str, page: str = "/a", partition: int = 0) -> N
     driver.send("views", *rows, partition=partition)
 
 
-def watermark() -> Card:
+def clock() -> Card:
     """Event time against processing time."""
     card = Card("When events happened, and when they were processed", WIDTH, 430)
     x, y = Scale(at("12:00"), at("12:14"), LEFT, RIGHT), Scale(at("11:58"), at("12:14"), 360, 60)
@@ -94,7 +94,7 @@ def watermark() -> Card:
             lost = f"{DAY}{time}:00Z" in late
             dots.append((x(at(minute)), y(at(time)), RED if lost else BLUE))
     _draw_path(card, path, dots)
-    behind = "watermark: highest event time - 2 minutes"
+    behind = "clock: highest event time - 2 minutes"
     card.legend(416, (BLUE, "in time"), (RED, "late"), (ORANGE, behind))
     return card
 
@@ -102,7 +102,7 @@ def watermark() -> Card:
 def _draw_path(
     card: Card, path: list[tuple[float, float]], dots: list[tuple[float, float, str]]
 ) -> None:
-    """The watermark, with the events above it."""
+    """The clock, with the events above it."""
     card.line([*path, (RIGHT, path[-1][1])], ORANGE, width=2.5)
     for x, y, colour in dots:
         card.dot(x, y, colour)
@@ -155,7 +155,7 @@ def life() -> Card:
             x((at(start) + at(end)) / 2), 140, name, anchor="middle", colour=colour, bold=True
         )
     across(card, x, 164)
-    card.text(RIGHT, 200, "watermark", size=12, colour=GREY, anchor="end")
+    card.text(RIGHT, 200, "clock", size=12, colour=GREY, anchor="end")
     driver = counted(rr.tumbling("5 minutes"), updatable="10 minutes", lateness="1 minute")
     send(driver, "12:01", page="/b")
     driver.batch()
@@ -178,13 +178,13 @@ def life() -> Card:
             card.text(x(before), 222, "to the late output", size=12, colour=RED)
     card.note(64, "rows of the window as they arrive")
     card.note(222, "what comes out:")
-    card.note(276, "A row stands where the watermark was when it came; its label is its own time.")
+    card.note(276, "A row stands where the clock was when it came; its label is its own time.")
     return card
 
 
 def partitions() -> Card:
-    """The watermark of three partitions, one of which falls silent."""
-    card = Card("The slowest partition that is not idle holds the watermark back", WIDTH, 450)
+    """The clock of three partitions, one of which falls silent."""
+    card = Card("The slowest partition that is not idle holds the clock back", WIDTH, 450)
     x, y = Scale(at("12:00"), at("12:12"), LEFT, RIGHT), Scale(at("12:00"), at("12:12"), 330, 60)
     upwards(card, y, LEFT, 2)
     across(card, x, 330, 2)
@@ -204,16 +204,14 @@ def partitions() -> Card:
         driver.batch()
         path += [(here, path[-1][1])] if path else []
         path.append((here, y(clock_of(driver, "pages"))))
-        held.append((here, driver.status.watermarks["pages"]["held_by"].removeprefix("views/")))
+        held.append((here, driver.status.holders["pages"]["held_by"].removeprefix("views/")))
     _draw_path(card, path, dots)
     card.note(388, "held back by")
     for here, name in held:
         card.text(here, 388, name, anchor="middle", colour=colours[int(name)], bold=True)
-    card.note(
-        412, "Partition 2 is silent after 12:03. The watermark waits 4 minutes, then goes on."
-    )
+    card.note(412, "Partition 2 is silent after 12:03. The clock waits 4 minutes, then goes on.")
     names = zip(colours, ("partition 0", "partition 1", "partition 2"), strict=True)
-    card.legend(436, *names, (ORANGE, "watermark"))
+    card.legend(436, *names, (ORANGE, "clock"))
     return card
 
 
@@ -282,7 +280,7 @@ def days() -> Card:
 
 
 DRAWINGS: dict[str, Callable[[], Card]] = {
-    "watermark": watermark,
+    "clock": clock,
     "windows": windows,
     "life-of-a-window": life,
     "partitions": partitions,

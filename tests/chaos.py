@@ -27,8 +27,8 @@ from confluent_kafka import IsolationLevel, KafkaException, Producer, TopicParti
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from riverrun import config
-from riverrun.connectors import admin
 from riverrun.embedded import kafka, ports, postgres, spark_cluster
+from riverrun.kafka import admin
 from running import Run, kill_between_write_and_commit, last_commit, records, table
 
 PROGRAM = """

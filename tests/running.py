@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from riverrun.connectors.browse import Browser
+from riverrun.kafka.browse import Browser
 
 COMMAND = [sys.executable, "-c", "from riverrun.cli import entry; entry()"]
 PATIENCE = 150.0

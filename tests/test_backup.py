@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from riverrun.connectors import admin
+from riverrun.kafka import admin
 from riverrun.runtime import checkpoint
 from running import Run, produce, table
 

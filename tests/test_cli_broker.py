@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from riverrun.connectors import admin
 from riverrun.embedded import kafka, ports
+from riverrun.kafka import admin
 
 
 def test_up_status_and_down_tell_what_they_did(settings, riverrun):

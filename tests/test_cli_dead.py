@@ -8,8 +8,8 @@ import json
 import pytest
 from confluent_kafka import Producer
 
-from riverrun.connectors import admin
-from riverrun.connectors.browse import Browser
+from riverrun.kafka import admin
+from riverrun.kafka.browse import Browser
 from running import Run, table
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]

@@ -131,10 +131,10 @@ def test_the_key_of_a_record_or_a_number_can_name_its_producer():
         cause
         no producer: _key is missing
     """)
-    assert driver.status.watermarks["devices"]["held_by"] == "t:0"
+    assert driver.status.holders["devices"]["held_by"] == "t:0"
     numbered = counted("at timestamp, device bigint", producer="device")
     numbered.run(t="at | device\n 12:00 | 7")
-    assert numbered.status.watermarks["devices"]["held_by"] == "t:7"
+    assert numbered.status.holders["devices"]["held_by"] == "t:7"
 
 
 devices = st.tuples(st.sampled_from("abc"), st.integers(0, 1500), st.integers(0, 2))
@@ -248,7 +248,7 @@ def test_a_punctuation_is_activity():
             12:30 |        | tick | 1
         """
         ).assert_is("+- | device")
-    assert driver.status.watermarks["devices"] == {"held_by": "t/0", "idle": []}
+    assert driver.status.holders["devices"] == {"held_by": "t/0", "idle": []}
 
 
 def test_a_condition_that_fails_on_a_record_sets_it_aside():

@@ -15,9 +15,9 @@ import pytest
 
 from riverrun import config
 from riverrun.cli.program_file import load_app
-from riverrun.connectors import admin
 from riverrun.embedded import spark_cluster
 from riverrun.embedded.spark_cluster import Cluster
+from riverrun.kafka import admin
 from riverrun.runtime.submit import spark_submit
 from running import PATIENCE, Run, produce, table
 from test_run import PROGRAM, ledger, milliseconds, views

@@ -8,6 +8,7 @@ import pytest
 
 import riverrun as rr
 from riverrun.errors import InputError
+from riverrun.partitions import Partition
 from riverrun.testing import Driver
 
 
@@ -25,7 +26,7 @@ def sent(text):
     """The values of the records that a table stands for."""
     ours = driver()
     ours.run(t=text)
-    return [json.loads(record.value) for record in ours.topics.records["t/0"]]
+    return [json.loads(record.value) for record in ours.topics.records[Partition("t", 0)]]
 
 
 def test_values_are_typed_by_the_schema():
@@ -85,7 +86,7 @@ def test_a_record_has_a_key_a_partition_and_a_timestamp():
         a    | k    | 2          | 12:00
     """
     )
-    (record,) = ours.topics.records["t/2"]
+    (record,) = ours.topics.records[Partition("t", 2)]
     assert (record.key, record.timestamp) == (b"k", 1_767_268_800_000)
 
 

@@ -16,9 +16,9 @@ import psutil
 import pytest
 
 from riverrun.config import Settings
-from riverrun.connectors import admin
 from riverrun.embedded import kafka, kafka_jvm, ports, process
 from riverrun.errors import BrokerError, PortError, ServerError
+from riverrun.kafka import admin
 
 
 @pytest.fixture

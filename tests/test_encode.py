@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from riverrun.delivery.encode import _texts
+from riverrun.formats.instants import texts
 
 
 def test_times_are_iso_text_with_a_fraction_only_where_there_is_one():
@@ -13,5 +13,5 @@ def test_times_are_iso_text_with_a_fraction_only_where_there_is_one():
         "1970-01-01T00:00:00Z", "1970-01-01T00:00:01.500000Z", "1969-12-31T23:59:59.999999Z",
         None, "1970-01-01T00:00:01.000007Z", "1970-01-01T00:00:01.500000Z",
     ]  # fmt: skip
-    assert _texts(times).to_pylist() == expected
-    assert _texts(times.cast(pa.timestamp("us", "UTC"))).to_pylist() == expected
+    assert texts(times).to_pylist() == expected
+    assert texts(times.cast(pa.timestamp("us", "UTC"))).to_pylist() == expected

@@ -17,13 +17,14 @@ from confluent_kafka.admin import (
 
 import riverrun as rr
 from parts import EVALUATOR, part, table
-from riverrun.connectors import admin
-from riverrun.connectors.kafka import KafkaRecords
+from riverrun.clock import Now
 from riverrun.delivery.outbox import Outbox
 from riverrun.errors import CheckpointError
-from riverrun.event_time import Now
+from riverrun.kafka import admin
 from riverrun.kernels.lots import LotReader
+from riverrun.partitions import Partition, Range
 from riverrun.sinks.kafka.transactions import KafkaExactlyOnce
+from riverrun.sources.kafka import KafkaSource
 from running import Run, kill_between_write_and_commit, produce, records
 from running import table as rows_of
 
@@ -134,9 +135,9 @@ def _put(broker, topic, text, key="ann"):
 
 def _read(broker, program):
     """The rows of the first three offsets, as a task would write them."""
-    source = KafkaRecords(broker)
+    source = KafkaSource(broker)
     reader, outbox = LotReader(program), Outbox(program, EVALUATOR, source.originals)
-    for lot in source.lots([("compacted-users/0", 0, 3)], frozenset()):
+    for lot in source.lots([Range(Partition("compacted-users", 0), 0, 3)], frozenset()):
         for chunk in reader.read(lot, Now(0, False, None)).chunks:
             outbox.add(chunk)
     return list(outbox.outputs())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
 import pytest
@@ -12,13 +13,16 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import riverrun as rr
-from riverrun.connectors import admin
-from riverrun.connectors.kafka import KafkaRecords, KafkaTopics
-from riverrun.connectors.pacing import Pacer
-from riverrun.connectors.planning import KafkaPlanner, Offset, share, tasks
 from riverrun.embedded import kafka, ports
-from riverrun.errors import RiverrunError, TopicError
+from riverrun.errors import RecordsGone, RiverrunError
+from riverrun.kafka import admin
+from riverrun.kafka.topics import KafkaTopics
 from riverrun.kernels.letters import RecordPlace
+from riverrun.partitions import Partition, Range
+from riverrun.sources.kafka import KafkaPlanner, KafkaSource
+from riverrun.sources.pacing import Pacer
+from riverrun.sources.planning import Offset, share, tasks
+from riverrun.sources.source import Circumstances
 from running import produce
 
 pytestmark = pytest.mark.broker
@@ -28,7 +32,8 @@ def planner(broker, topic, *, start="earliest", on_loss="stop", max_events=1000,
     app = rr.App("planned")
     stream = app.stream(topic, schema="n int", start=start, on_loss=on_loss)
     stream.group_by("n").window(rr.tumbling("1 minute")).agg(c=rr.count()).to("out")
-    return KafkaPlanner(app.program(), KafkaTopics(broker), lambda: status, Pacer(max_events, None))
+    job = Circumstances(app.program(), Pacer(max_events, None), lambda: status, Path())
+    return KafkaPlanner(job, KafkaTopics(broker))
 
 
 def send(broker, topic, values, *, timestamps=None):
@@ -40,17 +45,21 @@ def send(broker, topic, values, *, timestamps=None):
 
 
 def read(broker, topic, start, end):
-    lots = KafkaRecords(broker).lots([(f"{topic}/0", start, end)], frozenset())
-    return [text for lot in lots for text in lot.records["__value"].to_pylist()]
+    lots = KafkaSource(broker).lots([Range(Partition(topic, 0), start, end)], frozenset())
+    return [value.decode() for lot in lots for value in lot.records["__value"].to_pylist()]
 
 
 def test_a_new_application_starts_where_the_program_says(broker):
     admin.create_topic(broker, "starts", partitions=1)
     send(broker, "starts", ["0", "1", "2"], timestamps=[1_000, 2_000, 3_000])
-    assert planner(broker, "starts").first().ends == {"starts/0": 0}
-    assert planner(broker, "starts", start="latest").first().ends == {"starts/0": 3}
-    assert planner(broker, "starts", start="1970-01-01T00:00:02Z").first().ends == {"starts/0": 1}
-    assert planner(broker, "starts", start="1970-01-01T00:01:00Z").first().ends == {"starts/0": 3}
+    assert planner(broker, "starts").first().ends == {Partition("starts", 0): 0}
+    assert planner(broker, "starts", start="latest").first().ends == {Partition("starts", 0): 3}
+    assert planner(broker, "starts", start="1970-01-01T00:00:02Z").first().ends == {
+        Partition("starts", 0): 1
+    }
+    assert planner(broker, "starts", start="1970-01-01T00:01:00Z").first().ends == {
+        Partition("starts", 0): 3
+    }
 
 
 def test_a_batch_holds_no_more_than_it_may_and_says_who_is_behind(broker):
@@ -60,9 +69,13 @@ def test_a_batch_holds_no_more_than_it_may_and_says_who_is_behind(broker):
     first = plan.next(plan.first())
     second = plan.next(first)
     third = plan.next(second)
-    ends = [each.ends["admitted/0"] for each in (first, second, third)]
+    ends = [each.ends[Partition("admitted", 0)] for each in (first, second, third)]
     assert ends == [10, 20, 25]
-    assert [each.behind for each in (first, second, third)] == [["admitted/0"], ["admitted/0"], []]
+    assert [each.behind for each in (first, second, third)] == [
+        [Partition("admitted", 0)],
+        [Partition("admitted", 0)],
+        [],
+    ]
     assert plan.next(third) == third
 
 
@@ -99,7 +112,9 @@ def test_only_committed_records_are_read_and_control_records_do_not_stop_a_range
         producer.flush(10)
         producer.commit_transaction() if ending == "commit" else producer.abort_transaction()
     end = 7  # four records, and a control record for each of three transactions
-    while KafkaTopics(broker).ends(["transactions/0"]) != {"transactions/0": end}:
+    while KafkaTopics(broker).ends([Partition("transactions", 0)]) != {
+        Partition("transactions", 0): end
+    }:
         time.sleep(0.1)
     assert read(broker, "transactions", 0, end) == ["a", "b", "c"]
     assert read(broker, "transactions", 1, 5) == ["b"]
@@ -113,7 +128,7 @@ def test_an_open_transaction_is_not_planned_for(broker):
     producer.begin_transaction()
     producer.produce("unfinished", "pending", partition=0)
     producer.flush(10)
-    assert KafkaTopics(broker).ends(["unfinished/0"]) == {"unfinished/0": 1}
+    assert KafkaTopics(broker).ends([Partition("unfinished", 0)]) == {Partition("unfinished", 0): 1}
     producer.abort_transaction()
 
 
@@ -125,18 +140,14 @@ def test_records_that_retention_deleted_are_an_error_with_a_choice(broker):
     client = AdminClient(broker)
     for each in client.delete_records([TopicPartition("expired", 0, 2)]).values():
         each.result()
-    with pytest.raises(TopicError, match="records that were still to be read are gone"):
+    with pytest.raises(RecordsGone, match="records that were still to be read are gone"):
         plan.next(start)
     skipping = planner(broker, "expired", on_loss="skip")
     batch = skipping.next(start)
-    assert batch.ends == {"expired/0": 4}
+    assert batch.ends == {Partition("expired", 0): 4}
     [ranges] = tasks(start, batch)
-    assert read(broker, *_place(ranges[0])) == ["2", "3"]
-
-
-def _place(piece):
-    name, start, end = piece
-    return name.rpartition("/")[0], start, end
+    partition, start, end = ranges[0]
+    assert read(broker, partition.topic, start, end) == ["2", "3"]
 
 
 def test_a_starting_position_that_cannot_be_read_is_an_error_where_it_is_written():
@@ -147,16 +158,20 @@ def test_a_starting_position_that_cannot_be_read_is_an_error_where_it_is_written
 
 
 def test_every_partition_gives_its_share_of_a_batch():
-    begin = {"a/0": 0, "b/0": 100, "b/1": 7}
-    ends = {"a/0": 1000, "b/0": 200, "b/1": 7}
+    begin = {Partition("a", 0): 0, Partition("b", 0): 100, Partition("b", 1): 7}
+    ends = {Partition("a", 0): 1000, Partition("b", 0): 200, Partition("b", 1): 7}
     assert share(begin, ends, 2000) == ends
-    assert share(begin, ends, 110) == {"a/0": 100, "b/0": 110, "b/1": 7}
+    assert share(begin, ends, 110) == {
+        Partition("a", 0): 100,
+        Partition("b", 0): 110,
+        Partition("b", 1): 7,
+    }
 
 
 def test_a_range_is_dealt_to_all_tasks_and_cut_only_at_fixed_offsets():
-    start, end = Offset({"a/0": 10}), Offset({"a/0": 200_000}, parallel=2)
+    start, end = Offset({Partition("a", 0): 10}), Offset({Partition("a", 0): 200_000}, parallel=2)
     dealt = tasks(start, end)
-    assert dealt == [[("a/0", 10, 131_072)], [("a/0", 131_072, 200_000)]]
+    assert dealt == [[(Partition("a", 0), 10, 131_072)], [(Partition("a", 0), 131_072, 200_000)]]
     assert tasks(end, end) == [[]]
 
 
@@ -166,7 +181,7 @@ def test_keys_headers_and_timestamps_come_with_the_records(broker):
     headers = [("source", b"old"), ("source", b"web"), ("empty", None)]
     producer.produce("marked", "{}", "k", 0, timestamp=5_000, headers=headers)
     assert producer.flush(10) == 0
-    [lot] = KafkaRecords(broker).lots([("marked/0", 0, 1)], frozenset({"marked"}))
+    [lot] = KafkaSource(broker).lots([Range(Partition("marked", 0), 0, 1)], frozenset({"marked"}))
     [record] = lot.records.to_pylist()
     assert record["__key"] == b"k"
     assert record["__timestamp"] == 5_000
@@ -177,7 +192,7 @@ def test_originals_that_are_far_apart_in_one_partition_are_all_found(broker):
     admin.create_topic(broker, "far-apart")
     produce(broker, "far-apart", [f"record {number}" for number in range(5000)])
     places = [RecordPlace("far-apart", 0, offset) for offset in (3, 4, 2500, 4999)]
-    found = KafkaRecords(broker).originals(places)
+    found = KafkaSource(broker).originals(places)
     assert {place.offset: original.value for place, original in found.items()} == {
         offset: f"record {offset}".encode() for offset in (3, 4, 2500, 4999)
     }
@@ -190,12 +205,15 @@ def test_a_job_that_runs_waits_for_a_broker_that_is_restarted(settings):
     client = kafka.client(settings)
     admin.create_topic(client, "restarted", partitions=2)
     topics = KafkaTopics(client, patience=60)
-    assert topics.ends(["restarted/0", "restarted/1"]) == {"restarted/0": 0, "restarted/1": 0}
+    assert topics.ends([Partition("restarted", 0), Partition("restarted", 1)]) == {
+        Partition("restarted", 0): 0,
+        Partition("restarted", 1): 0,
+    }
     broker = psutil.Process(kafka.status(settings).pid)
     broker.kill()
     broker.wait(30)
     again = threading.Timer(1, kafka.up, [settings], {"port": port})
     again.start()
-    assert topics.ends(["restarted/0"]) == {"restarted/0": 0}
+    assert topics.ends([Partition("restarted", 0)]) == {Partition("restarted", 0): 0}
     assert topics.facts(["restarted"])["restarted"].partitions == 2
     again.join()

@@ -10,17 +10,21 @@ from confluent_kafka import Producer
 
 import riverrun as rr
 from riverrun.cli.lag import warning
-from riverrun.connectors import admin
-from riverrun.connectors.backlog import Backlog, Retention, backlogs
-from riverrun.connectors.kafka import KafkaTopics
-from riverrun.connectors.lag import LAG, LagBook, Rates, noted
-from riverrun.connectors.pacing import Pacer
-from riverrun.connectors.planning import KafkaPlanner
+from riverrun.kafka import admin
+from riverrun.kafka.backlog import Backlog, Retention, backlogs
+from riverrun.kafka.lag import LAG, LagBook, Rates, noted
+from riverrun.kafka.topics import KafkaTopics
+from riverrun.partitions import Partition
+from riverrun.sources.kafka import KafkaPlanner
+from riverrun.sources.pacing import Pacer
+from riverrun.sources.source import Circumstances
+
+A = Partition("a", 0)
 
 
 def backlog(**changes):
     facts = {
-        "partition": "views/0", "read": 100, "start": 0, "end": 1_100, "behind_seconds": 50.0,
+        "partition": A, "read": 100, "start": 0, "end": 1_100, "behind_seconds": 50.0,
         "rate_in": 10.0, "rate_out": 110.0,
     }  # fmt: skip
     return Backlog(**facts | changes)
@@ -28,20 +32,20 @@ def backlog(**changes):
 
 def test_rates_are_of_the_last_minute():
     rates = Rates()
-    assert rates.of("a/0") is None
+    assert rates.of(A) is None
     for second in range(200):
-        rates.note(second, {"a/0": second * 10 if second < 100 else 1000 + (second - 100) * 30})
-    assert rates.of("a/0") == pytest.approx(30)
-    assert rates.of("b/0") is None
+        rates.note(second, {A: second * 10 if second < 100 else 1000 + (second - 100) * 30})
+    assert rates.of(A) == pytest.approx(30)
+    assert rates.of(Partition("b", 0)) is None
     assert len(rates.samples) < 70
 
 
 def test_samples_in_quick_succession_are_one():
     rates = Rates()
     for hundredth in range(1000):
-        rates.note(hundredth / 100, {"a/0": hundredth})
+        rates.note(hundredth / 100, {A: hundredth})
     assert len(rates.samples) <= 12
-    assert rates.of("a/0") == pytest.approx(100, rel=0.01)
+    assert rates.of(A) == pytest.approx(100, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +86,8 @@ def planner(broker, topic, file, **options):
     app.stream(topic, schema="n int").to(f"{topic}-out")
     program, topics = app.program(), KafkaTopics(broker)
     book = LagBook(program.name, topics.admin, file)
-    return KafkaPlanner(program, topics, lambda: None, Pacer(options["most"], None), book)
+    pacer = Pacer(options["most"], None)
+    return KafkaPlanner(Circumstances(program, pacer, lambda: None, file.parent), topics, book)
 
 
 def send(broker, topic, count, **options):
@@ -109,7 +114,7 @@ def test_the_offsets_of_committed_batches_are_those_of_the_consumer_group(
     assert admin.group_offsets(broker, "lagging-app") == {("lagging", 0): 20, ("lagging", 1): 20}
     found = noted(folder / LAG)
     assert found is not None
-    assert found["partitions"]["lagging/0"]["read"] == second.ends["lagging/0"] == 40
+    assert found["partitions"]["lagging/0"]["read"] == second.ends[Partition("lagging", 0)] == 40
 
     rows = json.loads(riverrun("lag", "lagging-app", "--json").out)
     assert [(row["topic"], row["partition"], row["read"], row["behind"]) for row in rows] == [
@@ -155,7 +160,8 @@ def test_an_application_that_never_ran_is_one_clear_error(broker, riverrun):
 def test_a_broker_that_is_away_does_not_stop_the_job(tmp_path):
     topics = KafkaTopics({"bootstrap.servers": "127.0.0.1:1"})
     book = LagBook("away", topics.admin, tmp_path / "missing" / LAG)
-    book.stands({"views/0": 3})
-    book.plans({"views/0": 3}, {"views/0": 9}, batch=True)
+    views = Partition("views", 0)
+    book.stands({views: 3})
+    book.plans({views: 3}, {views: 9}, batch=True)
     book.close()
     assert noted(book.file) is None

@@ -19,7 +19,7 @@ import pytest
 import json_lines
 import riverrun as rr
 from json_lines import JsonLines
-from riverrun.connectors import admin
+from riverrun.kafka import admin
 from riverrun.outputs import OutputSpec
 from riverrun.spark.portable import portable
 from riverrun.testing import Driver

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 import riverrun as rr
-from riverrun.connectors import admin
-from riverrun.connectors.kafka import KafkaTopics
-from riverrun.connectors.pacing import FIRST, LEAST, Pacer
-from riverrun.connectors.planning import KafkaPlanner
+from riverrun.kafka import admin
+from riverrun.kafka.topics import KafkaTopics
+from riverrun.sources.kafka import KafkaPlanner
+from riverrun.sources.pacing import FIRST, LEAST, Pacer
+from riverrun.sources.source import Circumstances
 from running import Run, produce
 
 
@@ -85,14 +86,15 @@ def test_no_batch_no_lesson():
 
 
 @pytest.mark.broker
-def test_the_planner_reads_as_much_as_the_pacer_allows(broker):
+def test_the_planner_reads_as_much_as_the_pacer_allows(broker, tmp_path):
     admin.create_topic(broker, "paced", partitions=2)
     produce(broker, "paced", [{"n": n} for n in range(5_000)], partitions=2)
     app = rr.App("paced")
     app.stream("paced", schema="n int").to("paced-out")
     at = [0.0]
     pacer = Pacer(1_000, 5.0, clock=lambda: at[0])
-    plan = KafkaPlanner(app.program(), KafkaTopics(broker), lambda: None, pacer)
+    job = Circumstances(app.program(), pacer, lambda: None, tmp_path)
+    plan = KafkaPlanner(job, KafkaTopics(broker))
     offset, read = plan.first(), []
     for seconds in (10, 5, 1, 1, 1):  # how long each batch takes
         before, offset = offset, plan.next(offset)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from riverrun.connectors import admin
+from riverrun.kafka import admin
 from running import Run, produce, records, table
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]

@@ -12,7 +12,7 @@ import riverrun as rr
 from riverrun.compiler.describe import as_text
 from riverrun.compiler.mermaid import as_mermaid
 from riverrun.compiler.passes import passed
-from riverrun.connectors import admin
+from riverrun.kafka import admin
 from riverrun.testing import Driver
 from running import Run, produce
 from test_run import ledger, views

@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from hooks import Answer, hooks
-from riverrun.connectors import admin
+from riverrun.kafka import admin
 from running import Run, produce
 
 __all__ = ["hooks"]

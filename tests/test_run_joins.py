@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from riverrun.connectors import admin
+from riverrun.kafka import admin
 from running import Run, produce, table
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]

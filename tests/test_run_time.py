@@ -1,4 +1,4 @@
-"""Time on real Kafka and real Spark: processing time, max_ahead, append time, watermarks."""
+"""Time on real Kafka and real Spark: processing time, max_ahead, append time, clocks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from riverrun.connectors import admin
+from riverrun.kafka import admin
 from running import PATIENCE, Run, produce, records, table
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -58,14 +58,14 @@ def test_processing_time_survives_a_kill_and_an_event_of_2099_moves_no_clock(
         produce(broker, "timely-made", [{"device": "b", "at": START}])
         until(run.error, lambda: "warning: made: " in run.error())
         status = run.statuses()[-1]
-        shown = {row["step"]: row for row in json.loads(riverrun("watermarks", "--json").out)}
+        shown = {row["step"]: row for row in json.loads(riverrun("clocks", "--json").out)}
     assert counted() == 1000
     letters = [json.loads(value) for _, value in records(broker, "timely.dead")]
     assert [(each["step"], each["cause"][:60]) for each in letters] == [
         ("max_ahead", "its time 2099-01-01T00:00:00Z is more than 1 day ahead of th"),
     ]
     assert shown["made"]["held_by"] == "timely-made:b"
-    assert shown["made"]["watermark"] == "2026-01-01T00:01:20Z"
+    assert shown["made"]["clock"] == "2026-01-01T00:01:20Z"
     assert (shown["made"]["late"], shown["made"]["alert"]["limit"]) == (1, 0.1)
     assert shown["seen"]["held_by"] == "processing time"
     assert shown["seen"]["behind_seconds"] == 0

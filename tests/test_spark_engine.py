@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 import riverrun as rr
 from riverrun import config
-from riverrun.connectors.files import read_files
 from riverrun.embedded import java
 from riverrun.runtime.trial import run_files
+from riverrun.sources.files import read_files
 from riverrun.spark import session as spark_session
 from riverrun.testing import Driver
 from running import COMMAND

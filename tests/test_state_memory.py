@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from riverrun import config
-from riverrun.connectors import admin
 from riverrun.errors import ConfigError
+from riverrun.kafka import admin
 from riverrun.kernels.chunks import by_page, pack, unpack, with_hash
 from running import Run, produce, table
 

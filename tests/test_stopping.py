@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from riverrun.connectors import admin
+from riverrun.kafka import admin
 from running import Run, produce, table
 from test_run import program, views
 

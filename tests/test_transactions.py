@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from parts import EVALUATOR, part, stream, table
-from riverrun.connectors import admin
 from riverrun.errors import AlreadyRunning, BrokerError, CheckpointError, TopicError
+from riverrun.kafka import admin
 from riverrun.sinks.kafka import transactions
 from riverrun.sinks.kafka.records import KafkaAtLeastOnce, encoded, send
 from riverrun.sinks.kafka.transactions import KafkaExactlyOnce, progress_topic

@@ -14,6 +14,7 @@ from riverrun.compiler.shape import shape
 from riverrun.embedded import java
 from riverrun.errors import CheckpointError
 from riverrun.runtime import checkpoint, upgrades
+from riverrun.sources.files import FileTopics
 from riverrun.spark import session as spark_session
 from riverrun.spark.lower import start_query
 from riverrun.spark.source import Job
@@ -175,7 +176,7 @@ class Versions:
         one = json.dumps({"page": "/a", "user": "ann", "ms": 1.0, "at": 1000})
         file.write_text("\n".join(f"{one}\n" for _ in range(self.runs)))
         job = Job(
-            program=app.program(), client=None, files={"views": file}, ended=False, status=status,
+            program=app.program(), source=FileTopics({"views": file}, False), status=status,
             collect=self.folder / "out", parallel=1, max_events=1000, batch_seconds=None,
             identity=Identity("t", 0),
             places=None, query_id=f"{self.folder}{self.runs}",

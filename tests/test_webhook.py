@@ -19,8 +19,8 @@ import riverrun as rr
 from folders import CHECKPOINT, EVALUATOR, SCHEMA, changes, rows
 from hooks import Answer, Hooks, hooks, serving
 from killing import killed_at
-from riverrun.connectors import admin
 from riverrun.errors import ProgramError
+from riverrun.kafka import admin
 from riverrun.outputs import OutputSpec, Part
 from riverrun.sinks.webhooks import Receipt, WebhookSender
 from running import records

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import riverrun as rr
-from riverrun.event_time import BEGINNING
+from riverrun.durations import BEGINNING
 from riverrun.testing import Driver
 
 FIVE = rr.tumbling("5 minutes")

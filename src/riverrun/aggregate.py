@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from riverrun.arguments import checked
+from riverrun.durations import Duration, microseconds
 from riverrun.errors import Location, ProgramError, caller
-from riverrun.event_time import Duration, microseconds
 from riverrun.kernels import sql
 from riverrun.kernels.aggregates import EXACT_INSTEAD, SIGNED
 from riverrun.kernels.parts import Aggregation, compared_names

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from riverrun.arguments import checked, names, shown
+from riverrun.clock import By, Pace
 from riverrun.compiler.compile import compile_program, spark_functions
+from riverrun.durations import Duration, microseconds, milliseconds_of
 from riverrun.errors import Location, ProgramError, caller
-from riverrun.event_time import By, Duration, Pace, microseconds, milliseconds_of
+from riverrun.formats import Format, format_of
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.program import Program
 from riverrun.operators.to_table import topic_table
@@ -57,11 +59,12 @@ class App:
         producer: str | None = None,
         punctuation: str | None = None,
         max_ahead: Duration | None = "1 day",
+        format: str | Format = "json",
         start: str = "earliest",
         on_loss: Literal["stop", "skip"] = "stop",
         on_error: OnError | None = None,
     ) -> Stream:
-        """Read a topic of JSON records.
+        """Read a topic of records, in JSON or another `format`: a name, or one of your own.
 
         `time` names the column that tells when an event happened (the record's timestamp if none),
         or is one of rr.device_time(…), rr.append_time(), rr.processing_time(). `lateness` is how
@@ -89,7 +92,7 @@ class App:
             topic, given.columns, given.rows(when), key, when, pace, start, on_loss, at,
             given.checked_producer(producer), given.checked_condition(punctuation, when),
             None if max_ahead is None else microseconds(max_ahead, at),
-            checked_policy(on_error, None, at),
+            checked_policy(on_error, None, at), format=format_of(format, at),
         )  # fmt: skip
         return Stream(self, node)
 
@@ -103,6 +106,7 @@ class App:
         lateness: Duration = "0 seconds",
         idle: Duration = "10 seconds",
         max_ahead: Duration | None = "1 day",
+        format: str | Format = "json",
         replicate: bool = False,
         on_loss: Literal["stop", "skip"] = "stop",
         on_error: OnError | None = None,
@@ -135,6 +139,7 @@ class App:
         source = Source(
             topic, given.columns, rows, key if isinstance(key, str) else None, when, pace,
             "earliest", on_loss, at, max_ahead=ahead, on_error=policy, table_key=keys,
+            format=format_of(format, at),
         )  # fmt: skip
         return Table(self, topic_table(source, replicate=replicate))
 

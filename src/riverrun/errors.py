@@ -77,6 +77,14 @@ class TopicError(RiverrunError):
     code = "RR202"
 
 
+class NoTopic(TopicError):
+    """A topic is not there."""
+
+
+class RecordsGone(TopicError):
+    """Records that were still to be read were deleted."""
+
+
 class PortError(RiverrunError):
     """A port is taken by another program."""
 

@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 
 from riverrun.aggregate import Agg
 from riverrun.arguments import checked
+from riverrun.durations import Duration, microseconds
 from riverrun.errors import ProgramError, caller
-from riverrun.event_time import Duration, microseconds
 from riverrun.kernels.letters import OnError
 from riverrun.operators.aggregate import Emit, Window, aggregate, check_window
 from riverrun.operators.rank import rank

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import pyarrow as pa
 
 from riverrun.edges import Edge
+from riverrun.formats import JSON, Format
 from riverrun.schema import Schema
 
 Delivery = Literal["exactly once", "at least once"]
@@ -85,6 +86,10 @@ class Sink(ABC):
         """The topic that it writes, if it is one: a program may read it again."""
         return None
 
+    def written_in(self) -> Format:
+        """How records are written, where it writes records: JSON unless it says otherwise."""
+        return JSON
+
     def carried(self) -> Mapping[str, str]:
         """Columns that the destination is given beside the visible ones: by their new name."""
         return {}
@@ -107,6 +112,10 @@ class OutputSpec:
     schema: Schema
     key: tuple[str, ...]
     table: bool
+
+    @property
+    def format(self) -> Format:
+        return self.sink.written_in()
 
     @property
     def edge(self) -> Edge:

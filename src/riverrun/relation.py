@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from riverrun.arguments import checked, shown
+from riverrun.clock import Pace
 from riverrun.columns import RowForm
 from riverrun.errors import Location, ProgramError, caller
-from riverrun.event_time import Pace
 from riverrun.kernels import sql
 from riverrun.kernels.letters import OnError
 from riverrun.operators.registry import refuse_taken_kind

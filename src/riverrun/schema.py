@@ -59,6 +59,9 @@ class Schema:
             (*self.columns, *(Column(name, type, hidden=True) for name, type in METADATA))
         )
 
+    def only(self, names: tuple[str, ...]) -> Schema:
+        return Schema(tuple(Column(name, self.type_of(name)) for name in names))
+
     def type_of(self, name: str) -> str:
         return next(column.type for column in self.columns if column.name == name)
 

@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any, Literal, overload
 
 from riverrun.arguments import checked, shown
+from riverrun.clock import Pace
+from riverrun.durations import UNITS, Duration, microseconds
 from riverrun.errors import ProgramError, caller
-from riverrun.event_time import UNITS, Duration, Pace, microseconds
 from riverrun.grouped import Grouped, grouped
 from riverrun.kernels.letters import OnError
 from riverrun.operators.deduplicate import deduplicate

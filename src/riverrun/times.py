@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from riverrun.arguments import checked
+from riverrun.durations import Duration, duration_text, microseconds
 from riverrun.errors import caller
-from riverrun.event_time import Duration, duration_text, microseconds
 from riverrun.schema import Column
 
 

@@ -14,9 +14,9 @@ from rich.console import Console
 
 from riverrun.bench.report import Report
 from riverrun.config import Settings
-from riverrun.connectors import admin
 from riverrun.embedded import jars, kafka
 from riverrun.errors import JobError
+from riverrun.kafka import admin
 from riverrun.spark.session import cores
 
 PARTITIONS = 4

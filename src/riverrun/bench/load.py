@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from confluent_kafka import Producer
 from rich.progress import Progress
 
-from riverrun.connectors import admin
+from riverrun.kafka import admin
 
 START = 1_767_225_600_000
 AT_ONCE = 10_000

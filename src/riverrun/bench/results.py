@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from riverrun.bench.load import CLOSING
-from riverrun.connectors.browse import Browser
 from riverrun.errors import JobError
+from riverrun.kafka.browse import Browser
 
 TIMES = ("window_start", "window_end", "at", "clicked")
 

@@ -14,8 +14,8 @@ import click
 from riverrun.errors import RiverrunError
 
 COMMANDS = (
-    "backup", "bench", "check", "dead", "demo", "describe", "down", "lag", "package", "produce",
-    "ps", "restore", "run", "status", "stop", "submit", "tail", "topics", "try", "up", "watermarks",
+    "backup", "bench", "check", "clocks", "dead", "demo", "describe", "down", "lag", "package",
+    "produce", "ps", "restore", "run", "status", "stop", "submit", "tail", "topics", "try", "up",
 )  # fmt: skip
 
 

@@ -13,8 +13,8 @@ import click
 from riverrun.cli import options, say_json
 from riverrun.cli.grid import print_grid
 from riverrun.cli.progress import count_bar
-from riverrun.connectors.dead import DeadLetter, DeadLetters, Retry, found
 from riverrun.embedded import kafka
+from riverrun.kafka.dead import DeadLetter, DeadLetters, Retry, found
 
 SHOWN = 60
 """Characters of a value in a list."""

@@ -9,8 +9,8 @@ import click
 
 from riverrun.cli.live import LiveView, graceful
 from riverrun.config import load
-from riverrun.connectors import admin
 from riverrun.embedded import kafka
+from riverrun.kafka import admin
 
 TOPIC = "demo-views"
 

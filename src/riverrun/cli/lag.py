@@ -9,14 +9,14 @@ from typing import Any
 import click
 
 from riverrun.cli import options, say_json
+from riverrun.cli.clocks import behind_text
 from riverrun.cli.grid import print_grid
 from riverrun.cli.live import graceful
-from riverrun.cli.watermarks import behind_text
 from riverrun.config import Settings
-from riverrun.connectors.backlog import Backlog, backlogs
-from riverrun.connectors.lag import LAG, noted
 from riverrun.embedded import kafka
 from riverrun.errors import InputError
+from riverrun.kafka.backlog import Backlog, backlogs
+from riverrun.kafka.lag import LAG, noted
 
 COLUMNS = ("application", "partition", "behind", "for", "in /s", "out /s", "caught up in", "")
 AGAIN = 2.0
@@ -93,11 +93,10 @@ def _show(found: dict[str, list[Backlog]], *, clear: bool) -> None:
 
 
 def as_dict(app: str, each: Backlog) -> dict[str, Any]:
-    topic, _, number = each.partition.rpartition("/")
     return {
         "application": app,
-        "topic": topic,
-        "partition": int(number),
+        "topic": each.partition.topic,
+        "partition": each.partition.number,
         "read": each.read,
         "end": each.end,
         "behind": each.behind,
@@ -119,7 +118,7 @@ def _rows(app: str, found: list[Backlog]) -> Iterator[tuple[str, ...]]:
     for each in found:
         yield (
             app,
-            each.partition,
+            str(each.partition),
             f"{each.behind:,}",
             "?" if each.behind_seconds is None else behind_text(each.behind_seconds),
             _rate(each.rate_in),

@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.table import Table as Grid
 from rich.text import Text
 
-from riverrun.cli import watermarks
+from riverrun.cli import clocks
 from riverrun.delivery.alerts import alert_text, begun_and_over
 
 ROWS = 15
@@ -122,8 +122,8 @@ class LiveView:
             return
         self.printed = summary
         click.echo(self._summary(status))
-        for row in watermarks.rows(self.name, status):
-            click.echo(f"  {watermarks.line(row)}")
+        for row in clocks.rows(self.name, status):
+            click.echo(f"  {clocks.line(row)}")
         for line in status["shown"][:ROWS]:
             click.echo(f"  {line['op']} {json.dumps(line['value'], ensure_ascii=False)}")
         if len(status["shown"]) > ROWS:
@@ -161,7 +161,7 @@ class LiveView:
         )
 
     def _picture(self, status: dict[str, Any]) -> Group:
-        steps = [Text(f"  {watermarks.line(row)}") for row in watermarks.rows(self.name, status)]
+        steps = [Text(f"  {clocks.line(row)}") for row in clocks.rows(self.name, status)]
         warnings = [
             Text(f"  {alert['step']}: {alert_text(alert)}", style="bold red")
             for alert in status["alerts"]

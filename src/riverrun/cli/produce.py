@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from riverrun.cli import options, say_json
-from riverrun.connectors.lines import LineFormat
-from riverrun.connectors.sender import Sender
 from riverrun.embedded import kafka
 from riverrun.errors import InputError
+from riverrun.kafka.lines import LineFormat
+from riverrun.kafka.sender import Sender
 
 
 @click.command("produce")

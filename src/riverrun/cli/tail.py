@@ -12,10 +12,10 @@ import click
 from confluent_kafka import Message
 
 from riverrun.cli import options, say_json
-from riverrun.connectors.browse import Browser, Offsets
-from riverrun.connectors.lines import text
 from riverrun.embedded import kafka
 from riverrun.errors import InputError
+from riverrun.kafka.browse import Browser, Offsets
+from riverrun.kafka.lines import text
 
 COUNT = 10
 

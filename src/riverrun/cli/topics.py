@@ -8,10 +8,10 @@ import click
 
 from riverrun.cli import options, say_json
 from riverrun.cli.grid import print_grid
-from riverrun.connectors import admin
-from riverrun.connectors.admin import APPEND_TIME, TIMESTAMP_TYPE
 from riverrun.embedded import kafka
 from riverrun.errors import InputError
+from riverrun.kafka import admin
+from riverrun.kafka.admin import APPEND_TIME, TIMESTAMP_TYPE
 
 
 @click.group("topics", invoke_without_command=True)

@@ -9,9 +9,9 @@ import click
 
 from riverrun.app import App
 from riverrun.cli.program_file import load_app
-from riverrun.connectors.files import read_files
 from riverrun.delivery.encode import Line
 from riverrun.errors import InputError
+from riverrun.sources.files import read_files
 from riverrun.testing import Driver
 
 

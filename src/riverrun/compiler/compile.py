@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from riverrun.clock import Pace
 from riverrun.columns import HIDDEN, PLACE
 from riverrun.compiler.passes import passed
 from riverrun.compiler.paths import paths, relation_of
 from riverrun.edges import Edge
 from riverrun.errors import ProgramError
-from riverrun.event_time import Pace
 from riverrun.kernels.program import (
     Branch,
     PlacedStep,
@@ -71,6 +71,7 @@ def _source_spec(index: int, node: Source, branches: list[Branch]) -> SourceSpec
         start=node.start,
         on_loss=node.on_loss,
         metadata=used,
+        format=node.format,
         producer=node.producer,
         punctuation=node.punctuation,
         max_ahead=node.max_ahead,

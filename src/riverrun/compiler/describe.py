@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, assert_never
 
+from riverrun.durations import UNITS, duration_text
 from riverrun.errors import Location
-from riverrun.event_time import UNITS, duration_text
+from riverrun.formats import JSON, Format
 from riverrun.outputs import Sink
 from riverrun.plan.nodes import (
     Emitted,
@@ -64,8 +65,8 @@ def _source_block(source: Source, folder: Path) -> list[str]:
 
 
 def _unusual(source: Source) -> dict[str, str | None]:
-    """What a source says of time beyond the defaults."""
-    found: dict[str, str | None] = {}
+    """What a source says beyond the defaults."""
+    found: dict[str, str | None] = _format(source.format)
     if source.producer is not None:
         found["producer"] = source.producer
     if source.punctuation is not None:
@@ -73,6 +74,10 @@ def _unusual(source: Source) -> dict[str, str | None]:
     if source.max_ahead != MAX_AHEAD:
         found["max_ahead"] = None if source.max_ahead is None else duration_text(source.max_ahead)
     return found | _policy(source)
+
+
+def _format(format: Format) -> dict[str, str | None]:
+    return {} if format == JSON else {"format": format.name}
 
 
 def _policy(node: Source | Step | Output) -> dict[str, str | None]:
@@ -106,8 +111,13 @@ def _output_block(plan: Plan, output: Output, folder: Path) -> list[str]:
         _field("columns", columns_text(output.input.schema)),
         _field("key", ", ".join(key_of(output.input)) or "none"),
         _field("to", _sink_text(plan, output.sink)),
-        *(_field(name, str(text)) for name, text in _policy(output).items()),
+        *(_field(name, str(text)) for name, text in _written(output).items()),
     ]
+
+
+def _written(output: Output) -> dict[str, str | None]:
+    """What an output says beyond the defaults."""
+    return _format(output.sink.written_in()) | _policy(output)
 
 
 def _dead_block(plan: Plan) -> list[str]:
@@ -239,7 +249,7 @@ def _output_dict(plan: Plan, output: Output) -> dict[str, Any]:
         "columns": _schema_dict(output.input.schema),
         "key": list(key_of(output.input)),
         **_sink_dict(plan, output.sink),
-        **_policy(output),
+        **_written(output),
         "at": str(output.at),
     }
 

@@ -26,7 +26,7 @@ def shape(program: Program) -> Shape:
         "outputs": {
             output.name: {
                 "columns": output.schema.ddl(), "key": list(output.key), "table": output.table,
-                "sink": repr(output.sink),
+                "sink": repr(output.sink), "format": output.format.name,
             }
             for output in program.outputs
         },
@@ -38,6 +38,7 @@ def shape(program: Program) -> Shape:
 def _source(source: SourceSpec) -> dict[str, Any]:
     return {
         "columns": source.schema.ddl(),
+        "format": source.format.name,
         "key": source.key,
         "time": repr(source.time),
         "lateness": source.pace.lateness,

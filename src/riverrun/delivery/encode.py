@@ -1,4 +1,4 @@
-"""Rows of an output as records (key and value in JSON text), whole columns at a time."""
+"""Rows of an output as records in its format, or as lines for people and tests."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from riverrun.formats import keys
+from riverrun.formats.instants import with_texts
+from riverrun.formats.json_types import object_of
 from riverrun.outputs import Evaluator, OutputSpec
-from riverrun.schema import METADATA, literal, quoted
+from riverrun.schema import METADATA, Schema, schema_of
 
 Line = dict[str, Any]
-SECOND = "%Y-%m-%dT%H:%M:%S"
 
 
 def records(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> pa.Table:
     """`key`, `value` and `timestamp` (ms) as written to Kafka; a deleted row has a null value."""
-    key, value = _key_text(output), _object(output.schema.names)
-    rows = with_texts(rows)
+    rows, key, value = output.format.written(
+        rows, output.schema, key_of(output), table=output.table
+    )
     if not output.table:
         headers = ", __headers AS headers" if "__headers" in rows.column_names else ""
         time = "epoch_ms(__at) AS timestamp"
@@ -38,12 +41,12 @@ def records(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> pa.Tabl
 
 def lines(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> list[Line]:
     """Rows for people and tests, each with the place it takes in the defined order."""
-    key = _key_json(output)
+    key = keys.as_json(key_of(output))
     order = "[window_us, 0, 0]" if output.table else "[epoch_us(__at), __pos, __sub]"
     window = "window_start::TIMESTAMP" if "window_start" in output.schema else "TIMESTAMP 'epoch'"
     window = f"epoch_us({window})"
     query = (
-        f"SELECT {key} AS key, {_object(output.schema.names)} AS value, "
+        f"SELECT {key} AS key, {object_of(output.schema.names)} AS value, "
         f"{'__op' if output.table else 1} AS op, "
         f"{'__revision' if output.table else 'NULL'} AS revision, {order} AS place "
         f"FROM (SELECT *, {window if output.table else 0} AS window_us FROM rows)"
@@ -71,75 +74,7 @@ def ordered(found: list[Line]) -> list[Line]:
     return [{name: item for name, item in line.items() if name != "place"} for line in ranked]
 
 
-def with_texts(rows: pa.Table) -> pa.Table:
-    """Timestamps, also in lists and structs, as ISO 8601 text. `__at` stays: it is not written."""
-    for place, field in enumerate(rows.schema):
-        if field.name != "__at" and _timed(field.type):
-            rows = rows.set_column(place, field.name, _texts(rows[field.name].combine_chunks()))
-    return rows
-
-
-def _timed(type: pa.DataType) -> bool:
-    if pa.types.is_struct(type):
-        return any(_timed(field.type) for field in type)
-    listed = pa.types.is_list(type) or pa.types.is_large_list(type)
-    return _timed(type.value_type) if listed else pa.types.is_timestamp(type)
-
-
-def _texts(times: pa.Array) -> pa.Array:
-    if pa.types.is_struct(times.type):
-        names = [field.name for field in times.type]
-        fields = [each if not _timed(each.type) else _texts(each) for each in times.flatten()]
-        return pa.StructArray.from_arrays(fields, names=names, mask=times.is_null())
-    if not pa.types.is_timestamp(times.type):
-        texts = _texts(times.values)
-        return type(times).from_arrays(times.offsets, texts, mask=times.is_null())
-    coded = times.dictionary_encode()  # windows repeat: each distinct time is written once
-    return _instants(coded.dictionary).take(coded.indices)
-
-
-def _instants(times: pa.Array) -> pa.Array:
-    """Distinct times share their seconds, and their fractions: each of those is written once."""
-    if times.type.unit != "us":
-        return pc.replace_substring(pc.strftime(times, f"{SECOND}Z"), ".000000Z", "Z")
-    whole = pc.floor_temporal(times, unit="second")
-    seconds = whole.cast(pa.timestamp("s", times.type.tz)).dictionary_encode()
-    fractions = pc.subtract(times.cast(pa.int64()), whole.cast(pa.int64())).dictionary_encode()
-    digits = pc.utf8_lpad(fractions.dictionary.cast(pa.string()), 6, "0")
-    written = pc.binary_join_element_wise(".", digits, "Z", "")
-    endings = pc.if_else(pc.equal(fractions.dictionary, 0), "Z", written)
-    beginnings = pc.strftime(seconds.dictionary, SECOND)
-    return pc.binary_join_element_wise(
-        beginnings.take(seconds.indices), endings.take(fractions.indices), ""
-    )
-
-
-def _object(names: tuple[str, ...]) -> str:
-    fields = ", ".join(f"{quoted(name)} := {quoted(name)}" for name in names)
-    return f"to_json(struct_pack({fields}))::VARCHAR"
-
-
-def _key_text(output: OutputSpec) -> str:
-    """The key as bytes of a record: plain text for one text column, else JSON.
-
-    A table's row whose key is null has a key too, since compacted topics take none without: `null`
-    in JSON, and for text, which may be anything else, a zero byte.
-    """
-    text = len(output.key) == 1 and _type(output.key[0], output) == "VARCHAR"
-    key = quoted(output.key[0]) if text else _key_json(output)
-    if not output.table:
-        return key
-    return f"coalesce({key}, {'chr(0)' if text else literal('null')})"
-
-
-def _type(name: str, output: OutputSpec) -> str:
+def key_of(output: OutputSpec) -> Schema:
     """A key may be a column that is not written, such as Kafka's own key."""
-    return output.schema.type_of(name) if name in output.schema else dict(METADATA)[name]
-
-
-def _key_json(output: OutputSpec) -> str:
-    if not output.key:
-        return "NULL::VARCHAR"
-    if len(output.key) == 1:
-        return f"to_json({quoted(output.key[0])})::VARCHAR"
-    return _object(output.key)
+    known = {column.name: column.type for column in output.schema.columns}
+    return schema_of([(name, known.get(name) or dict(METADATA)[name]) for name in output.key])

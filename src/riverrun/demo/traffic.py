@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from confluent_kafka import Producer
 
-from riverrun.connectors.admin import quiet
+from riverrun.kafka.admin import quiet
 
 PAGES = ["/", "/search", "/basket", "/checkout", "/help", *(f"/product/{n}" for n in range(1, 40))]
 PER_SECOND = 400

@@ -11,11 +11,11 @@ from pathlib import Path
 import psutil
 
 from riverrun.config import Settings
-from riverrun.connectors import admin
 from riverrun.embedded import class_archive, kafka_jvm, ports, process
 from riverrun.embedded.kafka_files import Files, State
 from riverrun.embedded.lock import exclusive
 from riverrun.errors import BrokerError, ServerError
+from riverrun.kafka import admin
 
 PORT = 9092
 START = timedelta(minutes=2)

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 
 from riverrun.errors import PACKAGE, JobError
+from riverrun.kernels import positions
 
 OnError = Literal["set aside", "stop", "drop"]
 """What happens to a row that fails on its way into a source, step or output."""
@@ -136,7 +137,8 @@ def record_at(pos: int, topics: tuple[str, ...]) -> RecordPlace | None:
     """The record of a position; None for what a timer gave, which was never in a topic."""
     if pos < 0:
         return None
-    return RecordPlace(topics[pos >> 56], pos >> 40 & 0xFFFF, pos & ((1 << 40) - 1))
+    source, partition, offset = positions.unpack(pos)
+    return RecordPlace(topics[source], partition, offset)
 
 
 def letter(failure: Failure, topics: tuple[str, ...]) -> dict[str, Any]:

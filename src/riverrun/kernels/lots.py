@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from riverrun.clock import Now, Punctuation
 from riverrun.edges import DEAD, MARK, Edge
-from riverrun.errors import InputError
-from riverrun.event_time import Now, partition_name, producer_name
+from riverrun.kernels import positions
+from riverrun.kernels.arrivals import arrival, at_tick
 from riverrun.kernels.chunks import Chunk, unpack_all
-from riverrun.kernels.decode import at_tick, decoder
 from riverrun.kernels.isolation import isolated
 from riverrun.kernels.letters import (
     AHEAD,
@@ -27,10 +27,11 @@ from riverrun.kernels.letters import (
     judge,
     text_or_base64,
 )
-from riverrun.kernels.messages import Status, punctuation_of
+from riverrun.kernels.messages import Status
 from riverrun.kernels.program import Program, SourceSpec
 from riverrun.kernels.routing import Router
 from riverrun.kernels.sql import Evaluator
+from riverrun.partitions import Partition, Producer, TimeKeeper
 
 
 @dataclass(frozen=True)
@@ -42,27 +43,15 @@ class Lot:
 
     topic: str
     records: pa.Table
-    garbled: dict[tuple[int, int], bytes] = field(default_factory=dict)
-    """Values that are not text, by partition and offset; null among the records."""
 
 
 class Reading(NamedTuple):
     """What came of a lot."""
 
     chunks: list[Chunk]
-    highs: dict[str, int]
+    highs: dict[TimeKeeper, int]
     """The highest event time of each partition or producer."""
     counts: Status
-
-
-def position(source: int, partition: int, offset: int) -> int:
-    """One number that orders records by source, partition and offset."""
-    if source >= 1 << 7 or partition >= 1 << 16 or offset >= 1 << 40:
-        raise InputError(
-            "a position is out of range",
-            got=f"source {source}, partition {partition}, offset {offset}",
-        )
-    return source << 56 | partition << 40 | offset
 
 
 class LotReader:
@@ -72,7 +61,7 @@ class LotReader:
         self.program = program
         self.evaluator = Evaluator()
         self.router = Router(program, self.evaluator)
-        self.decoders = {source.topic: decoder(source) for source in program.sources}
+        self.arrivals = {source.topic: arrival(source) for source in program.sources}
 
     def read(self, lot: Lot, now: Now) -> Reading:
         source = self.program.source(lot.topic)
@@ -98,8 +87,8 @@ class LotReader:
 
     def forward(self, chunks: list[Chunk]) -> Iterator[Chunk]:
         """Between two exchanges: what steps feed other steps with, by its new key."""
-        clocks = next((p.clocks for c in chunks if c.edge == MARK
-                       and (p := punctuation_of(c.data)).clocks is not None), None)  # fmt: skip
+        marks = (Punctuation.decoded(chunk.data) for chunk in chunks if chunk.edge == MARK)
+        clocks = next((mark.clocks for mark in marks if mark.clocks is not None), None)
         by_edge: dict[Edge, list[Chunk]] = {}
         for chunk in chunks:
             leaving = self.program.leaving(chunk.edge)
@@ -116,10 +105,10 @@ class LotReader:
         partition, offset = (
             pc.max(lot.records[each]).as_py() for each in ("__partition", "__offset")
         )
-        position(source.index, partition, offset)
-        query = at_tick(self.decoders[source.topic], source, now)
-        records = _without_null_garbage(lot) if source.table_key and lot.garbled else lot.records
-        return self.evaluator.run(query, lot=records)
+        positions.pack(source.index, partition, offset)  # an error if one is too large
+        query = at_tick(self.arrivals[source.topic], source, now)
+        given = source.format.prepared(lot.records, source.schema, source.table_key)
+        return self.evaluator.run(query, lot=given)
 
     def _marks(
         self, source: SourceSpec, rows: pa.Table
@@ -134,14 +123,6 @@ class LotReader:
         mark = made["__mark"]
         made = made.drop_columns(["__mark"])
         return made.filter(mark), made.filter(pc.invert(mark)), failed
-
-
-def _without_null_garbage(lot: Lot) -> pa.Table:
-    """Records whose values are not text are not those that have none, which delete."""
-    places = zip(*(lot.records[n].to_pylist() for n in ("__partition", "__offset")), strict=True)
-    garbled = pa.array([place in lot.garbled for place in places])
-    values = pc.if_else(garbled, "", lot.records["__value"])
-    return lot.records.set_column(lot.records.schema.get_field_index("__value"), "__value", values)
 
 
 def _split(decoded: pa.Table, on_error: OnError) -> tuple[pa.Table, list[Failure]]:
@@ -162,7 +143,7 @@ def _split(decoded: pa.Table, on_error: OnError) -> tuple[pa.Table, list[Failure
     return rows, failures
 
 
-def _highest(source: SourceSpec, rows: pa.Table, marks: pa.Table) -> dict[str, int]:
+def _highest(source: SourceSpec, rows: pa.Table, marks: pa.Table) -> dict[TimeKeeper, int]:
     """How far each partition or producer has come. A mark is exact: lateness is not for it."""
     if source.pace.by == "tick":
         return {}
@@ -172,23 +153,20 @@ def _highest(source: SourceSpec, rows: pa.Table, marks: pa.Table) -> dict[str, i
     return found
 
 
-def _latest(source: SourceSpec, rows: pa.Table) -> dict[str, int]:
-    if source.producer:
-        whose = rows["__producer"]
-    else:
-        whose = pc.bit_wise_and(pc.shift_right(rows["__pos"], 40), 0xFFFF)
+def _latest(source: SourceSpec, rows: pa.Table) -> dict[TimeKeeper, int]:
+    whose = rows["__producer"] if source.producer else positions.partitions(rows["__pos"])
     times = pa.table({"whose": whose, "at": rows["__at"].cast(pa.int64())})
     found = times.group_by("whose").aggregate([("at", "max")]).to_pylist()
-    named = producer_name if source.producer else partition_name
+    named = Producer if source.producer else Partition
     return {named(source.topic, each["whose"]): each["at_max"] for each in found}
 
 
 def _dead_letters(lot: Lot, source: SourceSpec, dead: list[Failure]) -> pa.Table:
     first = {each.place.pos: each for each in dead}
-    offsets = pa.array([place & ((1 << 40) - 1) for place in first], pa.int64())
+    offsets = pa.array([positions.unpack(place).offset for place in first], pa.int64())
     letters = []
     for record in lot.records.filter(pc.is_in(lot.records["__offset"], offsets)).to_pylist():
-        place = position(source.index, record["__partition"], record["__offset"])
+        place = positions.pack(source.index, record["__partition"], record["__offset"])
         if place in first:
             letters.append(_letter(lot, record, first[place]))
     return pa.Table.from_pylist(letters, schema=LETTER)
@@ -196,8 +174,8 @@ def _dead_letters(lot: Lot, source: SourceSpec, dead: list[Failure]) -> pa.Table
 
 def _letter(lot: Lot, record: dict[str, Any], failure: Failure) -> dict[str, Any]:
     key, key_base64 = text_or_base64(record["__key"])
+    value, value_base64 = text_or_base64(record["__value"])
     at = min(record["__timestamp"], LAST) * 1000
-    garbled = lot.garbled.get((record["__partition"], record["__offset"]))
     return {
         "topic": lot.topic,
         "partition": record["__partition"],
@@ -207,8 +185,8 @@ def _letter(lot: Lot, record: dict[str, Any], failure: Failure) -> dict[str, Any
         "cause": failure.cause,
         "key": key,
         "key_base64": key_base64,
-        "value": record["__value"],
-        "value_base64": text_or_base64(garbled)[1],
+        "value": value,
+        "value_base64": value_base64,
         "__at": at,
         "__pos": failure.place.pos,
         "__sub": 0,

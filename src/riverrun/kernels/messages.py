@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from riverrun.clock import Punctuation
 from riverrun.edges import MARK, STATUS
-from riverrun.event_time import Punctuation
 from riverrun.kernels.chunks import Chunk
 
 
@@ -33,12 +33,12 @@ class Status:
     """Rows of each step that were late."""
     written: dict[str, int] = field(default_factory=dict)
     tick: int = 0
-    watermarks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    holders: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Who holds the clock of each step back (`held_by`), and who is `idle`."""
 
     def add(self, other: Status) -> None:
         self.clocks.update(other.clocks)
-        self.watermarks.update(other.watermarks)
+        self.holders.update(other.holders)
         self.open = self.open or other.open
         self.tick = max(self.tick, other.tick)
         self.events += other.events
@@ -64,9 +64,5 @@ def status_of(chunk: Chunk) -> Status:
 
 def marks(punctuation: Punctuation, pages: int) -> list[Chunk]:
     """What a batch says of time, for every page."""
-    data = json.dumps(vars(punctuation)).encode()
+    data = punctuation.encoded()
     return [Chunk(page, MARK, 0, data) for page in range(pages)]
-
-
-def punctuation_of(mark: bytes) -> Punctuation:
-    return Punctuation(**json.loads(mark))

@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 import polars as pl
 
 from riverrun.columns import AT, CHANGE, PLACE, SLOT, TIME, RowForm
+from riverrun.durations import BEGINNING, END
 from riverrun.edges import Edge
 from riverrun.errors import Location
-from riverrun.event_time import BEGINNING, END
 from riverrun.kernels.letters import OnError, Verdict
 from riverrun.kernels.state import SegmentList
 from riverrun.schema import Schema, column_list

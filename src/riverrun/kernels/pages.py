@@ -10,19 +10,12 @@ from functools import cached_property
 
 import polars as pl
 
+from riverrun.clock import Clock, Pace, PartitionTimes, Punctuation, clock, release
+from riverrun.durations import BEGINNING
 from riverrun.edges import DEAD, MARK, Edge
-from riverrun.event_time import (
-    BEGINNING,
-    Clock,
-    Pace,
-    PartitionTimes,
-    Punctuation,
-    clock,
-    release,
-)
 from riverrun.kernels.chunks import Chunk, pack, unpack_all
 from riverrun.kernels.letters import Verdict, judge, letters_table
-from riverrun.kernels.messages import Status, punctuation_of
+from riverrun.kernels.messages import Status
 from riverrun.kernels.operator import Batch, Result, StepState
 from riverrun.kernels.program import PlacedStep, Program
 from riverrun.kernels.routing import Router
@@ -54,9 +47,8 @@ class Moment:
         self.source = (times, marks)
         self.punctuation = Punctuation()
         for mark in marks:
-            self.punctuation.add(punctuation_of(mark))
-        known = json.loads(times)
-        self.seen = PartitionTimes({name: (high, at) for name, (high, at) in known.items()})
+            self.punctuation.add(Punctuation.decoded(mark))
+        self.seen = PartitionTimes.decoded(times)
         self.seen.note(self.punctuation)
         self.paces = paces
         self.clocks: dict[tuple[str, int], Clock] = {}
@@ -78,7 +70,7 @@ class Moment:
         """What is to be known after the batch."""
         kept = PartitionTimes(dict(self.seen.seen))
         kept.forget(self.punctuation, self.paces)
-        return json.dumps(kept.seen)
+        return kept.encoded()
 
 
 class PageKernel:
@@ -137,7 +129,7 @@ class PageKernel:
         said = moment.clock(step, before)
         head.clocks[step.name] = said.time
         if visit.page == 0:  # they are the same on all pages
-            visit.status.watermarks[step.name] = {"held_by": said.held_by, "idle": said.idle}
+            visit.status.holders[step.name] = {"held_by": said.held_by, "idle": said.idle}
         known = head.releases.get(step.name, BEGINNING)
         released = moment.release(step, known)
         if released > BEGINNING:

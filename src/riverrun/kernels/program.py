@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
+from riverrun.clock import Pace
 from riverrun.columns import RowForm
 from riverrun.edges import Edge
-from riverrun.event_time import Pace
+from riverrun.formats import JSON, Format
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.operator import Operator
 from riverrun.outputs import Delivery, OutputSpec
@@ -57,6 +58,7 @@ class SourceSpec:
     start: str
     on_loss: Literal["stop", "skip"]
     metadata: frozenset[str]
+    format: Format = JSON
     producer: str | None = None
     """The column that names who made a record."""
     punctuation: str | None = None

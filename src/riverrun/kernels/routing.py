@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from riverrun.columns import ROW, ROWS
+from riverrun.durations import END
 from riverrun.edges import DEAD, Edge
-from riverrun.event_time import END
 from riverrun.kernels.chunks import Chunk, by_page, pack, with_hash
 from riverrun.kernels.isolation import isolated
 from riverrun.kernels.letters import Failure, judge, letters_table

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from riverrun.event_time import BEGINNING, END
+from riverrun.durations import BEGINNING, END
 from riverrun.kernels.chunks import pack, unpack
 
 FAN = 4

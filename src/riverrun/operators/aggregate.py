@@ -14,8 +14,8 @@ import polars as pl
 
 from riverrun.aggregate import Agg, aggregation, is_number, refuse_clash, result_columns
 from riverrun.columns import RowForm
+from riverrun.durations import END, duration_text
 from riverrun.errors import JobError, Location, ProgramError
-from riverrun.event_time import END, duration_text
 from riverrun.kernels.aggregates import prepared, results
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.operator import (

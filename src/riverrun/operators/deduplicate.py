@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from riverrun.columns import PLACE
+from riverrun.durations import Duration, duration_text, microseconds
 from riverrun.errors import Location, ProgramError
-from riverrun.event_time import Duration, duration_text, microseconds
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.operator import (
     Batch,

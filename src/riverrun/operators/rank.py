@@ -13,8 +13,8 @@ from typing import Any
 
 import polars as pl
 
+from riverrun.durations import BEGINNING
 from riverrun.errors import Location, ProgramError
-from riverrun.event_time import BEGINNING
 from riverrun.kernels import sql
 from riverrun.kernels.changes import changed, latest, net
 from riverrun.kernels.operator import (

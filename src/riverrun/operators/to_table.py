@@ -8,8 +8,8 @@ from typing import Any, Literal
 import polars as pl
 
 from riverrun.columns import GONE, PLACE
+from riverrun.durations import BEGINNING
 from riverrun.errors import Location, ProgramError
-from riverrun.event_time import BEGINNING
 from riverrun.kernels.changes import changed
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.operator import (

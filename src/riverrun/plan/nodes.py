@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from riverrun.clock import Pace
 from riverrun.errors import Location
-from riverrun.event_time import Pace
+from riverrun.formats import JSON, Format
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.operator import Operator
 from riverrun.outputs import Delivery, Sink
@@ -17,7 +18,7 @@ from riverrun.times import EventTime
 
 @dataclass(frozen=True)
 class Source:
-    """A topic of JSON records, read as a stream."""
+    """A topic, read as a stream."""
 
     topic: str
     fields: Schema
@@ -38,6 +39,7 @@ class Source:
     it."""
     own: bool = False
     """Whether the program writes the topic itself, to read it again."""
+    format: Format = JSON
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -17,14 +17,15 @@ from pyspark.sql.streaming import StreamingQuery
 from riverrun.app import App
 from riverrun.compiler.shape import shape as shape_of
 from riverrun.config import Settings
-from riverrun.connectors import admin, lag
-from riverrun.connectors.kafka import KafkaTopics
+from riverrun.durations import Duration, microseconds
 from riverrun.embedded import java, kafka, postgres
 from riverrun.errors import ConfigError, TopicError
-from riverrun.event_time import Duration, microseconds
+from riverrun.kafka import admin, lag
+from riverrun.kafka.topics import KafkaTopics
 from riverrun.kernels.program import Program
 from riverrun.outputs import Need, Places, Sink, destinations
 from riverrun.runtime import applications, checkpoint, upgrades
+from riverrun.sources.kafka import KafkaSource
 from riverrun.spark import drain
 from riverrun.spark import session as spark_session
 from riverrun.spark.executors import folder_of
@@ -141,9 +142,7 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
             status.mkdir(parents=True)
             job = Job(
                 program=program,
-                client=client,
-                files=None,
-                ended=False,
+                source=KafkaSource(client),
                 status=status,
                 collect=None,
                 parallel=spark.parallel,

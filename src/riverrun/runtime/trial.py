@@ -13,6 +13,7 @@ from riverrun.config import load
 from riverrun.delivery.encode import Line, ordered
 from riverrun.embedded import java
 from riverrun.errors import JobError
+from riverrun.sources.files import FileTopics
 from riverrun.spark import session as spark_session
 from riverrun.spark.failures import translated
 from riverrun.spark.lower import start_query
@@ -50,9 +51,7 @@ def run_files(
     status.mkdir()
     job = Job(
         program=app.program(),
-        client=None,
-        files={topic: path.absolute() for topic, path in files.items()},
-        ended=ended,
+        source=FileTopics({topic: path.absolute() for topic, path in files.items()}, ended),
         status=status,
         collect=collect,
         parallel=2,

@@ -8,6 +8,7 @@ from zlib import crc32
 
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 import pyarrow as pa
 
 from riverrun.errors import AlreadyRunning, CheckpointError
@@ -34,7 +35,7 @@ def progress_of(part: Part, tables: list[pa.Table]) -> Progress:
 
 
 def _checksum(number: int, table: pa.Table) -> int:
-    frame = pl.DataFrame(pl.from_arrow(table))
+    frame = pl.DataFrame(pl.from_arrow(table)).with_columns(cs.binary().bin.encode("base64"))
     hashes = with_hash(frame, tuple(frame.columns))["__hash"].to_numpy()
     return int(mixed(hashes, number).sum(dtype=np.uint64))
 

@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 
 from riverrun.arguments import checked
-from riverrun.delivery.encode import with_texts
 from riverrun.errors import DatabaseError
+from riverrun.formats.instants import with_texts
 from riverrun.outputs import (
     Delivery,
     Destination,

@@ -21,11 +21,11 @@ import urllib3
 from urllib3.exceptions import HTTPError, MaxRetryError
 
 from riverrun.arguments import checked
-from riverrun.connectors.lines import Record
-from riverrun.connectors.sender import Sender
 from riverrun.delivery.encode import Line, lines, records
+from riverrun.durations import Duration, microseconds
 from riverrun.errors import JobError, ProgramError, caller
-from riverrun.event_time import Duration, microseconds
+from riverrun.kafka.records import Record
+from riverrun.kafka.sender import Sender
 from riverrun.kernels import sql
 from riverrun.kernels.letters import LETTER
 from riverrun.outputs import (

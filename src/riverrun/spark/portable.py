@@ -14,7 +14,6 @@ from pyspark import cloudpickle
 
 from riverrun.errors import ProgramError
 from riverrun.kernels.program import Program
-from riverrun.outputs import Sink
 
 PYTHONS_OWN = Path(os.__file__).parent
 """Where Python's modules are, which workers have themselves."""
@@ -22,20 +21,23 @@ PYTHONS_OWN = Path(os.__file__).parent
 
 def portable(job: Any, program: Program) -> bytes:
     """The job; what its processors and sinks need of the program's own modules goes along."""
-    owned = [
-        (f"the step {step.name!r}", own) for step in program.steps for own in step.does.owned()
-    ]
-    with _by_value(_own_modules([*(own for _, own in owned), *_sinks(program)])):
+    owned = list(_owned(program))
+    with _by_value(_own_modules([own for _, own in owned])):
         for called, own in owned:
             _require_portable(own, called)
-        for sink in _sinks(program):
-            _require_portable(sink, f"the sink {sink.name!r}")
         data: bytes = cloudpickle.dumps(job)
         return data
 
 
-def _sinks(program: Program) -> list[Sink]:
-    return [output.sink for output in program.outputs]
+def _owned(program: Program) -> Iterator[tuple[str, object]]:
+    """What runs in workers and may be of the program's own classes."""
+    for source in program.sources:
+        yield f"the format of {source.topic!r}", source.format
+    for step in program.steps:
+        yield from ((f"the step {step.name!r}", own) for own in step.does.owned())
+    for output in program.outputs:
+        yield f"the sink {output.name!r}", output.sink
+        yield f"the format of {output.name!r}", output.format
 
 
 def _require_portable(own: object, called: str) -> None:

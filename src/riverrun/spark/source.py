@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import base64
-import json
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +19,17 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from riverrun.connectors.files import MemoryTopics, read_files
-from riverrun.connectors.kafka import OUTAGE, KafkaRecords, KafkaTopics
-from riverrun.connectors.lag import LAG, LagBook
-from riverrun.connectors.pacing import Pacer
-from riverrun.connectors.planning import (
-    KafkaPlanner,
-    MemoryPlanner,
-    Offset,
-    Planner,
-    tasks,
-)
+from riverrun.clock import Now, Punctuation
 from riverrun.edges import Edge
-from riverrun.event_time import Now, Punctuation
 from riverrun.kernels.chunks import Chunk
-from riverrun.kernels.letters import Original, RecordPlace
-from riverrun.kernels.lots import Lot, LotReader
-from riverrun.kernels.messages import Status, marks
+from riverrun.kernels.lots import LotReader
 from riverrun.kernels.program import Program
 from riverrun.outputs import Places
+from riverrun.partitions import Range
+from riverrun.sources.pacing import Pacer
+from riverrun.sources.planning import Offset, Planner, tasks
+from riverrun.sources.reading import read_ranges
+from riverrun.sources.source import Circumstances, Source
 from riverrun.spark import drain
 from riverrun.spark.portable import portable
 from riverrun.spark.writer import Identity, StreamSink, last_status
@@ -55,10 +46,8 @@ class Job:
     """All that a query's tasks need to know, wherever they run."""
 
     program: Program
-    client: dict[str, str] | None
-    """Kafka's settings; None when topics are files."""
-    files: dict[str, Path] | None
-    ended: bool
+    source: Source
+    """Where its topics are."""
     status: Path
     """A folder of the driver, for what batches tell of themselves."""
     collect: Path | None
@@ -105,28 +94,15 @@ class RiverrunSource(DataSource):
             places=job.places,
             status=job.status,
             collect=job.collect,
-            originals=Originals(self.options["job"] if job.client is None else None, job.client),
+            originals=job.source.originals,
         )
-
-
-@dataclass(frozen=True)
-class Originals:
-    """Reads records again: from Kafka, or from the files of a job."""
-
-    encoded: str | None
-    client: dict[str, str] | None
-
-    def __call__(self, places: list[RecordPlace]) -> Mapping[RecordPlace, Original]:
-        if self.encoded is not None:
-            return memory_topics(self.encoded).originals(places)
-        return kafka_records(json.dumps(self.client)).originals(places)
 
 
 @dataclass
 class Task(InputPartition):
     """Ranges that one task reads, and what the batch says of time."""
 
-    ranges: list[tuple[str, int, int]]
+    ranges: list[Range]
     punctuation: Punctuation
     now: Now
 
@@ -147,14 +123,9 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planner
 
     def _new_planner(self, job: Job) -> Planner:
-        if job.client is None:
-            return MemoryPlanner(job.program, memory_topics(self.encoded), ended=job.ended)
-        topics = KafkaTopics(job.client, patience=OUTAGE)
         pacer = Pacer(job.max_events, job.batch_seconds)
-        book = LagBook(job.program.name, topics.admin, job.status / LAG)
-        return KafkaPlanner(
-            job.program, topics, lambda: last_status(job.status), pacer=pacer, book=book
-        )
+        told = partial(last_status, job.status)
+        return job.source.planner(Circumstances(job.program, pacer, told, job.status))
 
     def initialOffset(self) -> dict[str, Any]:
         return self.planner.first().logged()
@@ -168,47 +139,22 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         if drain.asked(self.job.status):
             return start
-        begin = Offset(**start)
+        begin = Offset.of(start)
         end = self.planner.next(begin)
         return (end if end == begin else replace(end, parallel=self.job.parallel)).logged()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Task]:
-        target = Offset(**end)
-        dealt = tasks(Offset(**start), target)
+        target = Offset.of(end)
+        dealt = tasks(Offset.of(start), target)
         marks = [target.punctuation(), *(Punctuation() for _ in dealt[1:])]
-        now = Now(target.tick, self.job.client is not None, target.clocks)
+        now = Now(target.tick, self.job.source.wall, target.clocks)
         return [Task(ranges, mark, now) for ranges, mark in zip(dealt, marks, strict=True)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Task)
-        job, reader = self.job, lot_reader(self.encoded)
-        punctuation, tick = partition.punctuation, partition.now.tick
-        status = Status(tick=tick)
-        for lot in _lots(self.encoded, partition):
-            reading = reader.read(lot, partition.now)
-            status.add(reading.counts)
-            punctuation.add(Punctuation(highs=reading.highs))
-            yield from as_batches(reading.chunks)
-        told = [status.chunk()]
-        if job.program.steps:
-            told += marks(punctuation, job.program.pages)
-        yield from as_batches(told)
-
-
-def _lots(encoded: str, task: Task) -> Iterator[Lot]:
-    job = job_of(encoded)
-    headers = frozenset(s.topic for s in job.program.sources if "_headers" in s.metadata)
-    if not task.ranges:
-        return
-    if job.client is None:
-        yield from memory_topics(encoded).lots(task.ranges, headers)
-    else:
-        yield from kafka_records(json.dumps(job.client)).lots(task.ranges, headers)
-
-
-@cache
-def memory_topics(encoded: str) -> MemoryTopics:
-    return read_files(job_of(encoded).files or {})
+        reader, task = lot_reader(self.encoded), partition
+        for chunks in read_ranges(self.job.source, reader, task.ranges, task.now, task.punctuation):
+            yield from as_batches(chunks)
 
 
 @cache
@@ -216,11 +162,6 @@ def lot_reader(encoded: str) -> LotReader:
     reader = LotReader(job_of(encoded).program)
     settle()
     return reader
-
-
-@cache
-def kafka_records(client: str) -> KafkaRecords:
-    return KafkaRecords(json.loads(client))
 
 
 def as_batches(chunks: list[Chunk]) -> Iterator[pa.RecordBatch]:

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from riverrun.connectors.files import as_bytes
-from riverrun.connectors.lines import Record
 from riverrun.delivery.encode import Line
 from riverrun.errors import InputError
+from riverrun.kafka.records import Record
 from riverrun.kernels.program import SourceSpec
+from riverrun.sources.files import as_bytes
 
 DAY = "2026-01-01"
 RECORD_COLUMNS = ("_key", "_partition", "_timestamp")

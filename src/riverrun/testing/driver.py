@@ -15,28 +15,25 @@ from typing import Any
 import pyarrow as pa
 
 from riverrun.app import App
-from riverrun.connectors.files import MemoryTopics, as_bytes
-from riverrun.connectors.lines import Record
+from riverrun.clock import Now, Punctuation
 from riverrun.delivery import encode
 from riverrun.delivery.alerts import LateShares
 from riverrun.delivery.encode import Line, lines, ordered
 from riverrun.delivery.outbox import Outbox
+from riverrun.durations import Duration, microseconds, milliseconds_of
 from riverrun.errors import InputError, ProgramError, caller
-from riverrun.event_time import (
-    Duration,
-    Now,
-    Punctuation,
-    microseconds,
-    milliseconds_of,
-    topic_of,
-)
+from riverrun.kafka.records import Record
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.lots import LotReader
-from riverrun.kernels.messages import Status, marks
+from riverrun.kernels.messages import Status
 from riverrun.kernels.pages import PageKernel
 from riverrun.kernels.program import SourceSpec
 from riverrun.kernels.state import SegmentCache
 from riverrun.outputs import OutputSpec
+from riverrun.partitions import Range
+from riverrun.sources.files import MemoryTopics, as_bytes
+from riverrun.sources.planning import Ends
+from riverrun.sources.reading import read_ranges
 from riverrun.testing.drawn import Lines, parse, records
 
 CACHE = 1 << 28
@@ -66,7 +63,7 @@ Place = tuple[int, int]
 class Checkpoint:
     """What survives a crash: how far was read, each page's state, and what was said of time."""
 
-    read: dict[str, int] = field(default_factory=dict)
+    read: Ends = field(default_factory=dict)
     heads: dict[Place, bytes] = field(default_factory=dict)
     stores: dict[Place, MemoryStore] = field(default_factory=dict)
     clocks: dict[str, int] | None = field(default_factory=dict)
@@ -107,7 +104,7 @@ class Driver:
         self.checkpoint = Checkpoint()
         own = self.program.own_topics
         self.topics.records = {
-            name: kept for name, kept in self.topics.records.items() if topic_of(name) not in own
+            each: kept for each, kept in self.topics.records.items() if each.topic not in own
         }
         self.tick = self.started_at
         self.status = Status()
@@ -115,7 +112,7 @@ class Driver:
         self.written: list[tuple[str, Record]] = []
         """Of the last batch, in topics that the program reads itself."""
         self.outputs: dict[str, list[Line]] = {each.name: [] for each in self.program.outputs}
-        self.history: list[tuple[int, dict[str, int], bool]] = []
+        self.history: list[tuple[int, Ends, bool]] = []
         self._start_worker()
 
     def _start_worker(self) -> None:
@@ -171,10 +168,9 @@ class Driver:
 
     def batch(self, *, ended: bool = False) -> Lines:
         """Reads all that was sent, and returns what comes out."""
-        ends = {name: len(records) for name, records in self.topics.records.items()}
-        return self.batch_up_to(ends, ended=ended)
+        return self.batch_up_to(self.topics.ends(), ended=ended)
 
-    def batch_up_to(self, ends: Mapping[str, int], *, ended: bool = False) -> Lines:
+    def batch_up_to(self, ends: Ends, *, ended: bool = False) -> Lines:
         found, checkpoint, status = self._run(dict(ends), ended)
         for topic, record in self.written:
             self.topics.append(topic, record)
@@ -188,7 +184,7 @@ class Driver:
 
     def crash(self) -> None:
         """Runs the next batch and dies before it is committed: nothing of it remains."""
-        self._run({name: len(records) for name, records in self.topics.records.items()}, False)
+        self._run(self.topics.ends(), False)
         self.restart()
 
     def restart(self) -> None:
@@ -225,13 +221,12 @@ class Driver:
                 del rows[str(line["key"])]
         return [rows[key] for key in sorted(rows)]
 
-    def _run(self, ends: dict[str, int], ended: bool) -> tuple[list[Line], Checkpoint, Status]:
+    def _run(self, ends: Ends, ended: bool) -> tuple[list[Line], Checkpoint, Status]:
         start = self.checkpoint
         punctuation = Punctuation(tick=self.tick, ended=ended, clocks=start.clocks)
         outbox = Outbox(self.program, self.reader.evaluator, self.topics.originals)
-        chunks = self._read(ends, punctuation, outbox.status)
+        chunks = self._read(ends, punctuation)
         checkpoint = Checkpoint(read={**start.read, **ends})
-        chunks += marks(punctuation, self.program.pages) if self.kernels else []
         for level in range(len(self.kernels)):
             chunks = [
                 chunk
@@ -258,24 +253,15 @@ class Driver:
                     value, key, at = each["value"], each["key"], each["timestamp"]
                     yield topic, Record(as_bytes(value), as_bytes(key), at or 0, 0, {})
 
-    def _read(
-        self, ends: Mapping[str, int], punctuation: Punctuation, status: Status
-    ) -> list[Chunk]:
-        sources = {source.topic: source for source in self.program.sources}
-        headers = frozenset(t for t, source in sources.items() if "_headers" in source.metadata)
+    def _read(self, ends: Ends, punctuation: Punctuation) -> list[Chunk]:
         ranges = [
-            (name, self.checkpoint.read.get(name, 0), end)
-            for name, end in ends.items()
-            if topic_of(name) in sources
+            Range(each, self.checkpoint.read.get(each, 0), end)
+            for each, end in ends.items()
+            if each.topic in self.program.topics
         ]
         now = Now(self.tick, self.wall, self.checkpoint.clocks)
-        chunks: list[Chunk] = []
-        for lot in self.topics.lots(ranges, headers):
-            reading = self.reader.read(lot, now)
-            chunks += reading.chunks
-            status.add(reading.counts)
-            punctuation.add(Punctuation(highs=reading.highs))
-        return chunks
+        lots = read_ranges(self.topics, self.reader, ranges, now, punctuation)
+        return [chunk for chunks in lots for chunk in chunks]
 
     def _visit(self, place: Place, chunks: list[Chunk], checkpoint: Checkpoint) -> list[Chunk]:
         level, page = place

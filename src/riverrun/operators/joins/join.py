@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Literal
 import polars as pl
 
 from riverrun.columns import HIDDEN, PLACE, RowForm
+from riverrun.durations import Duration
 from riverrun.errors import Location
-from riverrun.event_time import Duration
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.operator import (
     NO_SLOT,

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from riverrun.columns import PLACE, RowForm
-from riverrun.event_time import BEGINNING
+from riverrun.durations import BEGINNING
 from riverrun.kernels.changes import latest
 from riverrun.kernels.operator import Batch, Input, Leaving, Result, StepState
 from riverrun.kernels.state import SegmentList

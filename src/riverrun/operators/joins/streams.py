@@ -13,8 +13,8 @@ from typing import Any, get_args
 import polars as pl
 
 from riverrun.columns import PLACE, RowForm
+from riverrun.durations import BEGINNING, duration_text, microseconds
 from riverrun.errors import ProgramError
-from riverrun.event_time import BEGINNING, duration_text, microseconds
 from riverrun.kernels.isolation import isolated
 from riverrun.kernels.letters import Failure, judge
 from riverrun.kernels.operator import Batch, Input, Leaving, Result, StepState

@@ -14,7 +14,8 @@ from typing import Any
 import polars as pl
 
 from riverrun.columns import EVENT, PLACE, RowForm
-from riverrun.event_time import BEGINNING, duration_text, microseconds
+from riverrun.durations import BEGINNING, duration_text, microseconds
+from riverrun.kernels import positions
 from riverrun.kernels.operator import Batch, Input, Leaving, Result, StepState, event_name
 from riverrun.kernels.typed import columns_of
 from riverrun.operators.joins.join import Asked, Join
@@ -237,9 +238,8 @@ class _Join:
 
 def _version(topics: tuple[str, ...]) -> pl.Expr:
     """The record that a version was read from: topic/partition/offset."""
-    pos = pl.col("__vpos")
-    topic = (pos // (1 << 56)).replace_strict(dict(enumerate(topics)), default=None)
-    partition, offset = pos // (1 << 40) % (1 << 16), pos % (1 << 40)
+    source, partition, offset = positions.in_polars(pl.col("__vpos"))
+    topic = source.replace_strict(dict(enumerate(topics)), default=None)
     return pl.concat_str(topic, partition, offset, separator="/")
 
 

@@ -10,7 +10,7 @@ from functools import cache
 from operator import attrgetter
 from typing import Any
 
-from riverrun.event_time import BEGINNING, END
+from riverrun.durations import BEGINNING, END
 from riverrun.kernels.letters import Place
 from riverrun.kernels.operator import Batch
 from riverrun.kernels.typed import Columns, columns_of, naive

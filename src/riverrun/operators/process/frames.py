@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from riverrun.columns import PLACE
-from riverrun.event_time import END
+from riverrun.durations import END
 from riverrun.kernels.letters import Failure, Place, cause_of, judge
 from riverrun.kernels.operator import Batch, Result, StepState
 from riverrun.kernels.typed import columns_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from riverrun.event_time import BEGINNING
+from riverrun.durations import BEGINNING
 from riverrun.kernels.operator import Batch, StepState
 from riverrun.kernels.state import SegmentList
 from riverrun.operators.process.spec import ProcessSpec

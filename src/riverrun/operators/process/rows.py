@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 from riverrun.columns import PLACE
-from riverrun.event_time import END
+from riverrun.durations import END
 from riverrun.kernels.letters import Failure, Place, cause_of, judge
 from riverrun.kernels.operator import Batch, Result, StepState
 from riverrun.operators.process.contexts import (

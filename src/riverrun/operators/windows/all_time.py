@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from riverrun.arguments import checked
-from riverrun.event_time import BEGINNING, END
+from riverrun.durations import BEGINNING, END
 from riverrun.kernels.operator import Batch, Entry, Result, StepState
 from riverrun.operators.aggregate import Aggregate, Window
 from riverrun.operators.windows import entry, tumbling

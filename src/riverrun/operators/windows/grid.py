@@ -14,8 +14,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import polars as pl
 
+from riverrun.durations import UNITS, Duration, duration_text, microseconds
 from riverrun.errors import Location, ProgramError
-from riverrun.event_time import UNITS, Duration, duration_text, microseconds
 from riverrun.kernels.operator import Entry
 from riverrun.operators.aggregate import Aggregate, Window
 from riverrun.operators.windows import entry

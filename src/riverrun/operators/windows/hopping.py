@@ -7,8 +7,8 @@ from math import gcd
 from typing import Any
 
 from riverrun.arguments import checked
+from riverrun.durations import Duration, duration_text
 from riverrun.errors import ProgramError, caller
-from riverrun.event_time import Duration, duration_text
 from riverrun.kernels.operator import Batch, Result, StepState
 from riverrun.operators.aggregate import Aggregate
 from riverrun.operators.windows import panes

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 
-from riverrun.event_time import BEGINNING, END
+from riverrun.durations import BEGINNING, END
 from riverrun.kernels.aggregates import merged, settled
 from riverrun.kernels.operator import Batch, Result, StepState, differing, split_late
 from riverrun.kernels.parts import compared_names

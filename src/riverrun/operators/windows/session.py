@@ -12,8 +12,8 @@ from typing import Any
 import polars as pl
 
 from riverrun.arguments import checked
+from riverrun.durations import BEGINNING, Duration, duration_text
 from riverrun.errors import caller
-from riverrun.event_time import BEGINNING, Duration, duration_text
 from riverrun.kernels.aggregates import merged, settled
 from riverrun.kernels.operator import Batch, Entry, Result, StepState, begins, differing
 from riverrun.kernels.program import CLOSED

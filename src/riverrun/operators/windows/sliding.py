@@ -13,8 +13,8 @@ import polars as pl
 
 from riverrun.arguments import checked
 from riverrun.columns import EVENT, PLACE
+from riverrun.durations import END, Duration, duration_text
 from riverrun.errors import caller
-from riverrun.event_time import END, Duration, duration_text
 from riverrun.kernels.aggregates import merged, settled
 from riverrun.kernels.operator import (
     Batch,

@@ -13,8 +13,8 @@ from typing import Any
 import polars as pl
 
 from riverrun.arguments import checked
+from riverrun.durations import END, Duration, duration_text
 from riverrun.errors import caller
-from riverrun.event_time import END, Duration, duration_text
 from riverrun.kernels.aggregates import merged, settled
 from riverrun.kernels.operator import Batch, Result, StepState, differing, split_late
 from riverrun.kernels.state import SegmentList, between

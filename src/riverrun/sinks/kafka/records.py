@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from riverrun.connectors import admin
 from riverrun.delivery.encode import records
 from riverrun.errors import BrokerError, TopicError
+from riverrun.kafka import admin
 from riverrun.outputs import Destination, Evaluator, OutputSpec, Part, Rows
 from riverrun.sinks.kafka.sink import Topic
 
@@ -91,7 +91,7 @@ def send(producer: Producer, outputs: Encoded) -> None:
             _send_each(producer, output.sink.name, keys, values, rows)
 
 
-def _send_batch(producer: Producer, topic: str, keys: list[str], values: list[str | None]) -> None:
+def _send_batch(producer: Producer, topic: str, keys: list[Any], values: list[Any]) -> None:
     for start in range(0, len(keys), AT_ONCE):
         pairs = zip(keys[start : start + AT_ONCE], values[start : start + AT_ONCE], strict=True)
         waiting = [{"key": key, "value": value} for key, value in pairs]
@@ -111,8 +111,8 @@ def _queue_full(message: dict[str, Any]) -> bool:
 def _send_each(
     producer: Producer,
     topic: str,
-    keys: list[str | None],
-    values: list[str],
+    keys: list[Any],
+    values: list[Any],
     rows: pa.Table,
 ) -> None:
     headers: Iterable[Any] = repeat(None)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from riverrun.arguments import checked
 from riverrun.errors import ProgramError, caller
+from riverrun.formats import JSON, Format, format_of
 from riverrun.outputs import Delivery, Destination, Guarantee, Places, Sink
 from riverrun.schema import METADATA, Schema
 
@@ -22,6 +23,7 @@ class Topic(Sink):
     partitions: int | None = None
     headers: str | None = None
     """The column that holds the headers of records."""
+    format: Format = field(default=JSON, repr=False)
 
     @property
     def text(self) -> str:
@@ -60,20 +62,30 @@ class Topic(Sink):
     def kafka_topic(self) -> str:
         return self.name
 
+    def written_in(self) -> Format:
+        return self.format
+
     def carried(self) -> Mapping[str, str]:
         return {"__headers": self.headers} if self.headers else {}
 
 
 @checked
-def topic(name: str, *, partitions: int | None = None, headers: str | None = None) -> Topic:
+def topic(
+    name: str,
+    *,
+    partitions: int | None = None,
+    headers: str | None = None,
+    format: str | Format = "json",
+) -> Topic:
     """A Kafka topic to write to, created with this many partitions when it is missing.
 
     `headers` is a column of texts by name that becomes the headers of a stream's records; with
-    "_headers", they are those of the record that a row came from.
+    "_headers", they are those of the record that a row came from. `format` is "json", or one of
+    your own.
     """
     if partitions is not None and partitions < 1:
         raise ProgramError("a topic has at least one partition", where=caller(), got=partitions)
-    return Topic(name, partitions, headers)
+    return Topic(name, partitions, headers, format_of(format, caller()))
 
 
 def check_topic(name: str, where: object) -> None:

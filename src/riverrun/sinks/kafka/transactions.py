@@ -17,11 +17,12 @@ from functools import cached_property
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from riverrun.connectors import admin
-from riverrun.connectors.kafka import KafkaRecords, KafkaTopics
 from riverrun.errors import BrokerError, TopicError
-from riverrun.event_time import partition_name
+from riverrun.kafka import admin
+from riverrun.kafka.ranges import RangeReader
+from riverrun.kafka.topics import KafkaTopics
 from riverrun.outputs import Evaluator, Part, Rows
+from riverrun.partitions import Partition, Range
 from riverrun.sinks.kafka.records import PRODUCER, Encoded, KafkaTopicsWritten, encoded, send
 from riverrun.sinks.progress import Progress, done, progress_of, refuse_if_fenced
 
@@ -88,8 +89,8 @@ class KafkaExactlyOnce(KafkaTopicsWritten):
         return KafkaTopics(self.client, patience=PATIENCE)
 
     @cached_property
-    def reader(self) -> KafkaRecords:
-        return KafkaRecords(self.client)
+    def reader(self) -> RangeReader:
+        return RangeReader(self.client)
 
     def take_over(self, application: str, run: int) -> None:
         """Tells earlier runs, if there are any, that they may write no more."""
@@ -172,35 +173,35 @@ class KafkaExactlyOnce(KafkaTopicsWritten):
 
     def _stored(self, part: Part) -> Progress | None:
         """The task's last progress record. Nobody else can be writing one."""
-        name = partition_name(progress_topic(part.application), part.task % PARTITIONS)
-        first, end = self._range(name)
+        partition = Partition(progress_topic(part.application), part.task % PARTITIONS)
+        first, end = self._range(partition)
         begin = max(first, end - TAIL)
-        found = self._read(part, name, begin, end)
+        found = self._read(part, Range(partition, begin, end))
         if found is None and begin > first:
-            found = self._read(part, name, first, begin)
+            found = self._read(part, Range(partition, first, begin))
         return found
 
-    def _read(self, part: Part, name: str, begin: int, end: int) -> Progress | None:
+    def _read(self, part: Part, range: Range) -> Progress | None:
         found = None
-        for lot in self.reader.lots([(name, begin, end)], frozenset()):
-            keys, values = lot.records["__key"].to_pylist(), lot.records["__value"].to_pylist()
-            for key, value in zip(keys, values, strict=True):
-                stored = json.loads(value)
-                refuse_if_fenced(part, stored["run"])
-                if key.decode() == _key(part):
-                    found = Progress(**stored)
+        for read in self.reader.read([[range]]):
+            for columns in read.values():
+                for key, value in zip(columns.keys, columns.values, strict=True):
+                    stored = json.loads(value or b"{}")
+                    refuse_if_fenced(part, stored["run"])
+                    if key == _key(part).encode():
+                        found = Progress(**stored)
         return found
 
-    def _range(self, name: str) -> tuple[int, int]:
+    def _range(self, partition: Partition) -> tuple[int, int]:
         """A partition's first offset and its end, once nothing before it is open."""
-        end = self.topics.ends([name], committed=False)[name]
+        end = self.topics.ends([partition], committed=False)[partition]
         give_up = time.monotonic() + PATIENCE
-        while self.topics.ends([name])[name] < end:
+        while self.topics.ends([partition])[partition] < end:
             # another task that shares the partition is in the middle of its transaction
             if time.monotonic() > give_up:
-                raise BrokerError("a transaction does not end", where=name)
+                raise BrokerError("a transaction does not end", where=partition)
             time.sleep(0.02)
-        return self.topics.starts([name])[name], end
+        return self.topics.starts([partition])[partition], end
 
 
 def _key(part: Part) -> str:

@@ -14,7 +14,7 @@ from zlib import crc32
 import pyarrow as pa
 from pyarrow import csv
 
-from riverrun.delivery.encode import with_texts
+from riverrun.formats.instants import with_texts
 from riverrun.outputs import Evaluator, OutputSpec, Part, Rows
 from riverrun.schema import nested
 from riverrun.sinks.database import VERSION, Changes

@@ -1,4 +1,4 @@
-"""`riverrun watermarks`: how far event time has come in each step, and who holds it back."""
+"""`riverrun clocks`: how far event time has come in each step, and who holds it back."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import click
 from riverrun.cli import options, say_json
 from riverrun.cli.grid import print_grid
 from riverrun.delivery.alerts import late_share
+from riverrun.durations import BEGINNING, END, time_text
 from riverrun.errors import InputError
-from riverrun.event_time import BEGINNING, END, time_text
 
 IDLE = "idle: runs on with the wall clock"
-COLUMNS = ("application", "step", "watermark", "behind", "held back by", "idle", "late")
+COLUMNS = ("application", "step", "clock", "behind", "held back by", "idle", "late")
 SHOWN = 5
 """Names of idle sources in a cell."""
 
 
-@click.command("watermarks")
+@click.command("clocks")
 @click.argument("app", required=False)
 @options.json_option
 def command(app: str | None, as_json: bool) -> None:
@@ -31,8 +31,8 @@ def command(app: str | None, as_json: bool) -> None:
     slowest partition or producer that is not idle.
 
     \b
-    riverrun watermarks
-    riverrun watermarks shop --json
+    riverrun clocks
+    riverrun clocks shop --json
     """
     found = [row for name, status in _statuses(app) for row in rows(name, status)]
     if as_json:
@@ -66,13 +66,13 @@ def rows(app: str, status: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """One row per step, for programs and for people."""
     alerts = {alert["step"]: alert for alert in status["alerts"]}
     for step, clock in sorted(status["clocks"].items()):
-        mark = status["watermarks"].get(step, {})
+        mark = status["holders"].get(step, {})
         known = BEGINNING < clock < END
         count, late = status["rows"].get(step, 0), status["late"].get(step, 0)
         yield {
             "application": app,
             "step": step,
-            "watermark": time_text(clock) if known else None,
+            "clock": time_text(clock) if known else None,
             "as_of": time_text(status["tick"]),
             "behind_seconds": round((status["tick"] - clock) / 1e6, 3) if known else None,
             "held_by": mark.get("held_by"),
@@ -91,7 +91,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     return (
         row["application"],
         row["step"],
-        row["watermark"] or "nothing read yet",
+        row["clock"] or "nothing read yet",
         behind_text(row["behind_seconds"]),
         held_text(row),
         f"{idle}, {more} more" if more > 0 else idle,
@@ -102,7 +102,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 def held_text(row: dict[str, Any]) -> str:
     if row["held_by"]:
         return str(row["held_by"])
-    return IDLE if row["watermark"] else ""
+    return IDLE if row["clock"] else ""
 
 
 def behind_text(seconds: float | None) -> str:
@@ -124,10 +124,10 @@ def behind_text(seconds: float | None) -> str:
 
 def line(row: dict[str, Any]) -> str:
     """A step in one line of the live view."""
-    if row["watermark"] is None:
+    if row["clock"] is None:
         return f"{row['step']}: nothing read yet"
     late = f", late {row['late']:,} ({row['late_share']:.1%})" if row["late"] else ""
     held = f"held back by {row['held_by']}" if row["held_by"] else IDLE
     behind = behind_text(row["behind_seconds"])
     where = behind if behind.endswith("ahead") else f"{behind} behind the wall clock"
-    return f"{row['step']}: clock at {row['watermark']}, {where}, {held}{late}"
+    return f"{row['step']}: clock at {row['clock']}, {where}, {held}{late}"

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from riverrun.errors import InputError
+from riverrun.kafka.records import Record
 
 # `offset` is what `riverrun tail --json` adds; a new record gets its own.
 ENVELOPE = frozenset({"key", "value", "timestamp", "partition", "headers", "offset"})
 HINT = "each line is one JSON value; --raw sends lines as they are"
-
-
-@dataclass(frozen=True)
-class Record:
-    """What a line says is to be sent. A value of None is a tombstone."""
-
-    value: bytes | None
-    key: bytes | None = None
-    timestamp: int | None = None
-    partition: int | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

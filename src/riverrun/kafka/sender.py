@@ -9,9 +9,9 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from riverrun.connectors import admin
-from riverrun.connectors.lines import Record
 from riverrun.errors import BrokerError, InputError
+from riverrun.kafka import admin
+from riverrun.kafka.records import Record
 
 # Java's hash of keys, so that topics are co-partitioned with those that other programs write.
 SETTINGS = {

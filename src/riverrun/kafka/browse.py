@@ -9,8 +9,8 @@ from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from riverrun.connectors import admin
 from riverrun.errors import BrokerError
+from riverrun.kafka import admin
 
 SETTINGS = {
     "group.id": "riverrun-browse",

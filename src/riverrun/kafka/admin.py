@@ -31,7 +31,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
     TopicMetadata,
 )
 
-from riverrun.errors import BrokerError, ConfigError, TopicError
+from riverrun.errors import BrokerError, ConfigError, NoTopic, TopicError
 
 PATIENCE = timedelta(seconds=5)
 TIMESTAMP_TYPE, APPEND_TIME = "message.timestamp.type", "LogAppendTime"
@@ -258,8 +258,8 @@ def _refused(error: KafkaError, topic: str) -> BrokerError | TopicError:
     return BrokerError("Kafka refuses", where=f"topic {topic!r}", got=error.str() or error.name())
 
 
-def _missing(topic: str) -> TopicError:
-    return TopicError(
+def _missing(topic: str) -> NoTopic:
+    return NoTopic(
         f"there is no topic {topic!r}",
         hint=f"`riverrun topics` lists them; `riverrun topics create {topic}` makes it",
     )

@@ -1,4 +1,4 @@
-"""`riverrun watermarks`, and what a running application shows of time."""
+"""`riverrun clocks`, and what a running application shows of time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 import riverrun as rr
+from riverrun.cli.clocks import behind_text
 from riverrun.cli.live import LiveView
-from riverrun.cli.watermarks import behind_text
 from timed import NOON, counted
 
 
@@ -47,11 +47,11 @@ def driver(**options):
 
 def test_the_clock_of_each_step_is_shown_with_who_holds_it_back(riverrun, tmp_path):
     note(driver(), tmp_path / "home", "iot")
-    outcome = riverrun("watermarks")
+    outcome = riverrun("clocks")
     assert (outcome.code, outcome.err) == (0, "")
     header, row = outcome.out.splitlines()
     assert header.split() == [
-        *("application", "step", "watermark", "behind", "held", "back", "by", "idle", "late"),
+        *("application", "step", "clock", "behind", "held", "back", "by", "idle", "late"),
     ]
     assert row.split() == [
         *("iot", "devices", "2026-01-01T11:50:00Z", "10", "min", "t/0"),
@@ -63,12 +63,12 @@ def test_idle_sources_are_named(riverrun, tmp_path):
     found = driver()
     found.pass_time("1 minute")
     note(found, tmp_path / "home", "iot")
-    [row] = json.loads(riverrun("watermarks", "iot", "--json").out)
+    [row] = json.loads(riverrun("clocks", "iot", "--json").out)
     assert row.pop("alert")["share"] == 1 / 3
     assert row == {
         "application": "iot",
         "step": "devices",
-        "watermark": "2026-01-01T12:00:00Z",
+        "clock": "2026-01-01T12:00:00Z",
         "as_of": "2026-01-01T12:01:00Z",
         "behind_seconds": 60.0,
         "held_by": None,
@@ -77,35 +77,35 @@ def test_idle_sources_are_named(riverrun, tmp_path):
         "late": 1,
         "late_share": 1 / 3,
     }
-    assert "idle: runs on with the wall clock  t/0, t/1" in riverrun("watermarks").out
+    assert "idle: runs on with the wall clock  t/0, t/1" in riverrun("clocks").out
 
 
 def test_a_step_that_has_read_nothing_has_no_clock(riverrun, tmp_path):
     found = counted(now=NOON)
     found.batch()
     note(found, tmp_path / "home", "iot")
-    assert "nothing read yet" in riverrun("watermarks", "iot").out
+    assert "nothing read yet" in riverrun("clocks", "iot").out
 
 
 def test_one_application_of_several_can_be_asked_for(riverrun, tmp_path):
     note(driver(), tmp_path / "home", "one")
     note(driver(), tmp_path / "home", "two")
-    rows = json.loads(riverrun("watermarks", "--json").out)
+    rows = json.loads(riverrun("clocks", "--json").out)
     assert [row["application"] for row in rows] == ["one", "two"]
-    assert len(json.loads(riverrun("watermarks", "two", "--json").out)) == 1
+    assert len(json.loads(riverrun("clocks", "two", "--json").out)) == 1
 
 
 def test_an_unknown_application_is_one_clear_error(riverrun, tmp_path):
     note(driver(), tmp_path / "home", "one")
-    outcome = riverrun("watermarks", "shop")
+    outcome = riverrun("clocks", "shop")
     assert outcome.code == 2
     assert outcome.err.startswith("error: nothing is known of the application 'shop' [RR103]")
     assert "hint: those that have run here: one" in outcome.err
 
 
 def test_before_anything_has_run_there_is_nothing_to_show(riverrun):
-    assert riverrun("watermarks").out.startswith("no application with windows or groups has run")
-    assert riverrun("watermarks", "--json").out == "[]\n"
+    assert riverrun("clocks").out.startswith("no application with windows or groups has run")
+    assert riverrun("clocks", "--json").out == "[]\n"
 
 
 def test_the_live_view_has_a_line_per_step(tmp_path, capsys):
@@ -144,7 +144,7 @@ def test_a_clock_may_be_ahead_of_the_wall_clock():
 def test_processing_time_holds_itself_back():
     found = counted("device string", now=NOON, time=rr.processing_time())
     found.run(t="device\n a")
-    assert found.status.watermarks["devices"] == {"held_by": "processing time", "idle": []}
+    assert found.status.holders["devices"] == {"held_by": "processing time", "idle": []}
 
 
 def test_on_a_terminal_the_picture_has_clocks_and_alerts(tmp_path):

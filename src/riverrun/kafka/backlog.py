@@ -9,10 +9,10 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from riverrun.connectors import admin
-from riverrun.connectors.kafka import KafkaTopics
-from riverrun.connectors.lag import PERIOD
-from riverrun.event_time import partition_name, partition_of, topic_of
+from riverrun.kafka import admin
+from riverrun.kafka.lag import PERIOD
+from riverrun.kafka.topics import KafkaTopics
+from riverrun.partitions import Partition, from_texts
 
 PATIENCE = 5.0
 """Seconds to wait for the first unread records."""
@@ -46,7 +46,7 @@ class Retention:
 class Backlog:
     """One partition. What is not known is None."""
 
-    partition: str
+    partition: Partition
     read: int
     """The offset of the next record to read."""
     start: int
@@ -105,59 +105,60 @@ def backlogs(
     """All partitions that the group has read. `noted` is what its job says of itself."""
     committed = admin.group_offsets(client, group)
     existing = {topic.name for topic in admin.topics(client)}
-    read = {partition_name(*p): o for p, o in committed.items() if p[0] in existing}
-    names, topics = sorted(read), KafkaTopics(client)
-    starts, ends = topics.starts(names), topics.ends(names)
-    waiting = {n: max(read[n], starts[n]) for n in names if max(read[n], starts[n]) < ends[n]}
+    read = {Partition(*p): offset for p, offset in committed.items() if p[0] in existing}
+    found, topics = sorted(read, key=str), KafkaTopics(client)
+    starts, ends = topics.starts(found), topics.ends(found)
+    waiting = {p: max(read[p], starts[p]) for p in found if max(read[p], starts[p]) < ends[p]}
     ages = _ages(client, waiting)
-    retention = {topic: _retention(client, topic) for topic in sorted(set(map(topic_of, names)))}
+    retention = {topic: _retention(client, topic) for topic in sorted({p.topic for p in found})}
     came, went = _rates(topics, ends, noted)
     return [
         Backlog(
-            name, read[name], starts[name], ends[name], ages.get(name) if name in waiting else 0.0,
-            came.get(name), went.get(name), retention[topic_of(name)],
+            each, read[each], starts[each], ends[each], ages.get(each) if each in waiting else 0.0,
+            came.get(each), went.get(each), retention[each.topic],
         )
-        for name in names
+        for each in found
     ]  # fmt: skip
 
 
+Rates = dict[Partition, float | None]
+
+
 def _rates(
-    topics: KafkaTopics, ends: Mapping[str, int], noted: Mapping[str, Any] | None
-) -> tuple[dict[str, float | None], dict[str, float | None]]:
+    topics: KafkaTopics, ends: Mapping[Partition, int], noted: Mapping[str, Any] | None
+) -> tuple[Rates, Rates]:
     """Records per second in and out: as a running job counts them, else by records' timestamps."""
-    known = noted["partitions"] if noted else {}
+    known = from_texts(noted["partitions"]) if noted else {}
     if noted and time.time() - noted["at"] <= FRESH:
         came, went = ({n: p[rate] for n, p in known.items()} for rate in ("rate_in", "rate_out"))
         return came, went
-    a_minute_ago = topics.at_time(list(ends), int((time.time() - PERIOD) * 1000))
-    lately = {name: (end - a_minute_ago[name]) / PERIOD for name, end in ends.items()}
+    a_minute_ago = topics.at_time(ends, int((time.time() - PERIOD) * 1000))
+    lately = {each: (end - a_minute_ago[each]) / PERIOD for each, end in ends.items()}
     return dict(lately), dict.fromkeys(known, 0.0)
 
 
-def _ages(client: Mapping[str, str], places: Mapping[str, int]) -> dict[str, float]:
+def _ages(client: Mapping[str, str], places: Mapping[Partition, int]) -> dict[Partition, float]:
     """Seconds since the record at each place, or the first after it, was written."""
     if not places:
         return {}
     consumer = Consumer({**client, **ONE_RECORD}, logger=admin.quiet)
-    left = {(topic_of(name), partition_of(name)) for name in places}
-    found: dict[str, float] = {}
+    left = set(places)
+    found: dict[Partition, float] = {}
     try:
-        consumer.assign(
-            [TopicPartition(topic_of(n), partition_of(n), o) for n, o in places.items()]
-        )
+        consumer.assign([TopicPartition(*each, offset) for each, offset in places.items()])
         give_up_at = time.monotonic() + PATIENCE
         while left and time.monotonic() < give_up_at:
             message = consumer.poll(0.1)
             if message is None:
                 continue
-            topic, partition = str(message.topic()), int(message.partition() or 0)
-            if (topic, partition) not in left:
+            partition = Partition(str(message.topic()), int(message.partition() or 0))
+            if partition not in left:
                 continue
-            left.discard((topic, partition))
-            consumer.incremental_unassign([TopicPartition(topic, partition)])
+            left.discard(partition)
+            consumer.incremental_unassign([TopicPartition(*partition)])
             at = message.timestamp()[1]
             if message.error() is None and at > 0:
-                found[partition_name(topic, partition)] = max(time.time() - at / 1000, 0.0)
+                found[partition] = max(time.time() - at / 1000, 0.0)
     finally:
         consumer.close()
     return found

@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from confluent_kafka import KafkaException, Producer
 
-from riverrun.connectors import admin
-from riverrun.connectors.browse import Browser
 from riverrun.errors import BrokerError, InputError
+from riverrun.kafka import admin
+from riverrun.kafka.browse import Browser
 
 AT_ONCE = 1_000
 """Records of one transaction."""

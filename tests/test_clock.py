@@ -8,21 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from riverrun.event_time import (
-    BEGINNING,
-    END,
-    Clock,
-    Pace,
-    PartitionTimes,
-    Punctuation,
-    clock,
-    duration_text,
-    microseconds,
-    partition_name,
-    producer_name,
-    time_text,
-    topic_of,
-)
+from riverrun.clock import Clock, Pace, PartitionTimes, Punctuation, clock
+from riverrun.durations import BEGINNING, END, duration_text, microseconds, time_text
+from riverrun.partitions import Forgotten, Partition, Producer, keeper_of
 from timed import PlainClock
 
 S = 1_000_000
@@ -61,13 +49,13 @@ class Watch:
 
     def __init__(self, by="partition"):
         self.times, self.now = PartitionTimes(), Clock(BEGINNING)
-        self.named = partition_name if by == "partition" else producer_name
+        self.sign = ":" if by == "producer" else "/"
         self.paces = {"t": Pace(0 if by == "tick" else 5 * S, 10 * S, by)}
 
     def batch(self, tick, behind=(), ended=False, **highs):
         """`p0=3` is event time 3 s of partition (or producer) 0. Returns the clock in seconds."""
-        seen = {self.named("t", name[1:]): high * S for name, high in highs.items()}
-        said = Punctuation(tick * S, ended, seen, [f"t/{n}" for n in behind])
+        seen = {keeper_of(f"t{self.sign}{name[1:]}"): high * S for name, high in highs.items()}
+        said = Punctuation(tick * S, ended, seen, [Partition("t", n) for n in behind])
         self.times.note(said)
         self.now = clock(self.times, said, self.paces, self.now.time)
         self.times.forget(said, self.paces)
@@ -108,7 +96,7 @@ def test_a_partition_counts_from_its_first_record_on(watch):
 def test_an_older_event_does_not_move_a_partition_back(watch):
     watch.batch(tick=0, p0=100)
     assert watch.batch(tick=1, p0=90) == 95
-    assert watch.times.seen["t/0"] == (100 * S, 1 * S)
+    assert watch.times.seen[Partition("t", 0)] == (100 * S, 1 * S)
 
 
 def test_an_idle_partition_does_not_hold_time_back(watch):
@@ -142,21 +130,29 @@ def test_the_end_of_the_input_is_after_every_event(watch):
 
 
 def test_partitions_of_other_topics_do_not_count(watch):
-    watch.times.note(Punctuation(0, False, {"other/0": 1}, []))
+    watch.times.note(Punctuation(0, False, {Partition("other", 0): 1}, []))
     assert watch.batch(tick=0, p0=100) == 95
 
 
 def test_what_tasks_say_of_time_is_joined():
-    joined = Punctuation(1, False, {"t/0": 5, "t/1": 7}, ["t/1"])
-    joined.add(Punctuation(2, True, {"t/0": 9, "t/1": 6}, ["t/0", "t/1"]))
-    assert joined == Punctuation(2, True, {"t/0": 9, "t/1": 7}, ["t/0", "t/1"])
+    one, two = Partition("t", 0), Partition("t", 1)
+    joined = Punctuation(1, False, {one: 5, two: 7}, [two])
+    joined.add(Punctuation(2, True, {one: 9, two: 6}, [one, two]))
+    assert joined == Punctuation(2, True, {one: 9, two: 7}, [one, two])
+    assert Punctuation.decoded(joined.encoded()) == joined
 
 
 @pytest.mark.parametrize("producer", ["0", "7", "a/b", "t/0", "a:b", "", "/", "é"])
 def test_a_producer_may_be_called_like_a_partition(producer):
-    name = producer_name("t", producer)
-    assert topic_of(name) == "t"
-    assert name not in {partition_name("t", number) for number in range(10)}
+    name = Producer("t", producer)
+    assert keeper_of(str(name)) == name
+    assert str(name) not in {str(Partition("t", number)) for number in range(10)}
+
+
+@pytest.mark.parametrize("name", [Partition("t", 17), Producer("t", "a/b"), Forgotten("a.b-c_d")])
+def test_who_keeps_time_is_written_as_text_and_read_again(name):
+    times = PartitionTimes({name: (5, 7)})
+    assert PartitionTimes.decoded(times.encoded()) == times
 
 
 def test_the_slowest_producer_decides(producers):
@@ -168,7 +164,10 @@ def test_a_silent_producer_is_forgotten_and_no_longer_holds_time_back(producers)
     producers.batch(tick=0, p1=100, p2=60)
     assert producers.batch(tick=9, p1=130) == 55
     assert producers.batch(tick=10, p1=140) == 135
-    assert producers.times.seen == {"t:1": (140 * S, 10 * S), "t": (60 * S, 0)}
+    assert producers.times.seen == {
+        Producer("t", "1"): (140 * S, 10 * S),
+        Forgotten("t"): (60 * S, 0),
+    }
 
 
 def test_a_producer_that_returns_counts_again_and_the_clock_does_not_go_back(producers):
@@ -188,7 +187,7 @@ def test_no_producer_is_forgotten_while_a_partition_is_behind(producers):
 def test_when_all_producers_are_forgotten_time_goes_on_with_the_tick(producers):
     producers.batch(tick=0, p1=100, p2=60)
     assert producers.batch(tick=10) == 105
-    assert list(producers.times.seen) == ["t"]
+    assert list(producers.times.seen) == [Forgotten("t")]
     assert producers.batch(tick=30) == 125
     assert (producers.now.held_by, producers.now.idle) == (None, ())
 
@@ -200,9 +199,9 @@ def test_memory_of_producers_is_bounded(producers):
 
 
 def test_marks_of_another_kind_are_forgotten(producers):
-    producers.times.seen = {"t/0": (10 * S, 0)}
+    producers.times.seen = {Partition("t", 0): (10 * S, 0)}
     assert producers.batch(tick=0, p1=100) == 95
-    assert list(producers.times.seen) == ["t:1"]
+    assert list(producers.times.seen) == [Producer("t", "1")]
 
 
 def test_processing_time_is_the_tick():
@@ -251,4 +250,5 @@ def test_random_producers_give_the_clock_of_plain_python(batches):
         named = {f"p{name}": high for name, high in highs.items()}
         found = watch.batch(tick, behind=[0] * behind, **named)
         assert found == plain.batch(tick, highs, behind=behind)
-        assert set(watch.times.seen) <= {f"t:{name}" for name in plain.active} | {"t"}
+        known = set(map(str, watch.times.seen))
+        assert known <= {f"t:{name}" for name in plain.active} | {"t"}

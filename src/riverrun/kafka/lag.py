@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from riverrun.event_time import partition_of, topic_of
+from riverrun.partitions import Partition
 
 PERIOD = 60.0
 """Seconds that rates are taken over."""
@@ -30,7 +30,7 @@ LAST_WORD = 2.0
 LAG = "lag.json"
 """The file of a job's status folder that holds its lag."""
 
-Offsets = Mapping[str, int]
+Offsets = Mapping[Partition, int]
 
 
 @dataclass
@@ -46,9 +46,9 @@ class Rates:
         while len(self.samples) > 2 and self.samples[1][0] <= at - PERIOD:
             self.samples.popleft()
 
-    def of(self, name: str) -> float | None:
+    def of(self, partition: Partition) -> float | None:
         """None while too little is known."""
-        known = [(at, offsets[name]) for at, offsets in self.samples if name in offsets]
+        known = [(at, offsets[partition]) for at, offsets in self.samples if partition in offsets]
         if len(known) < 2 or known[-1][0] - known[0][0] < GRAIN:
             return None
         (began_at, first), (at, last) = known[0], known[-1]
@@ -71,7 +71,7 @@ class LagBook:
         self.application, self.admin, self.file, self.clock = application, admin_client, file, clock
         self.came, self.read = Rates(), Rates()
         self.noted_at = 0.0
-        self.committed: dict[str, int] = {}
+        self.committed: dict[Partition, int] = {}
         self.answer: Future[Any] | None = None
 
     def stands(self, read: Offsets) -> None:
@@ -82,7 +82,7 @@ class LagBook:
             self._commit(read)
 
     def _commit(self, read: Offsets) -> None:
-        places = [TopicPartition(topic_of(n), partition_of(n), o) for n, o in read.items()]
+        places = [TopicPartition(*partition, offset) for partition, offset in read.items()]
         group = ConsumerGroupTopicPartitions(self.application, places)
         with suppress(KafkaException, ValueError):
             answers = self.admin.alter_consumer_group_offsets([group])
@@ -96,13 +96,13 @@ class LagBook:
             return
         self.noted_at = now
         rows = {
-            name: {
-                "read": read[name],
+            str(partition): {
+                "read": read[partition],
                 "end": end,
-                "rate_in": self.came.of(name),
-                "rate_out": self.read.of(name),
+                "rate_in": self.came.of(partition),
+                "rate_out": self.read.of(partition),
             }
-            for name, end in ends.items()
+            for partition, end in ends.items()
         }
         with suppress(OSError):
             temporary = self.file.with_suffix(".tmp")

@@ -1,1 +1,0 @@
-"""Kafka and files as sources; what is asked of Kafka as a service."""

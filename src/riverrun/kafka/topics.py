@@ -1,0 +1,118 @@
+"""What a cluster tells of topics: their identity, their partitions, and offsets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+from riverrun.errors import BrokerError, NoTopic
+from riverrun.kafka import admin
+from riverrun.partitions import Partition
+
+OUTAGE = 120.0
+"""Seconds that a running job waits for brokers that are away."""
+
+AWAY = {
+    *admin.PASSING,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TIMED_OUT,
+    KafkaError._NOENT,  # no leaders are known
+    KafkaError.REQUEST_TIMED_OUT,
+}
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class TopicFacts:
+    id: str
+    partitions: int
+
+
+class KafkaTopics:
+    """What the driver asks of a cluster: topics, their identity, and offsets."""
+
+    def __init__(self, client: Mapping[str, str], *, patience: float = 5.0) -> None:
+        self.client, self.patience = client, patience
+        self.brokers = client["bootstrap.servers"]
+        self.admin = AdminClient({**client}, logger=admin.quiet)
+
+    def facts(self, topics: list[str]) -> dict[str, TopicFacts]:
+        return {topic: self._ask(topic, partial(self._fact, topic)) for topic in topics}
+
+    def _fact(self, topic: str) -> TopicFacts:
+        asked = TopicCollection([topic])
+        found = self.admin.describe_topics(asked, request_timeout=10)[topic].result()
+        return TopicFacts(str(found.topic_id), len(found.partitions))
+
+    def _ask(self, topic: str, call: Callable[[], T]) -> T:
+        """Asks again while brokers are away. A client keeps to the leaders that it knew before they
+        went, and is refused for ever: so each attempt has a new one."""
+        give_up_at = time.monotonic() + self.patience
+        while True:
+            try:
+                return call()
+            except KafkaException as error:
+                away = error.args[0].code() in AWAY
+                if not away or time.monotonic() > give_up_at:
+                    raise self._translated(error, topic) from error
+            time.sleep(0.1)
+            self.admin = AdminClient({**self.client}, logger=admin.quiet)
+
+    def _translated(self, error: KafkaException, topic: str) -> Exception:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return NoTopic(
+                f"there is no topic {topic!r}",
+                got=f"brokers {self.brokers}",
+                hint=f"create it: riverrun topics create {topic} --partitions 4",
+            )
+        return unreachable(self.brokers, error)
+
+    def ends(
+        self, partitions: Iterable[Partition], *, committed: bool = True
+    ) -> dict[Partition, int]:
+        """The last stable offset of each partition: what is committed and can be read. Or else
+        where the next record will be."""
+        return self._offsets(dict.fromkeys(partitions, OffsetSpec.latest()), committed=committed)
+
+    def starts(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        return self._offsets(dict.fromkeys(partitions, OffsetSpec.earliest()))
+
+    def at_time(self, partitions: Iterable[Partition], milliseconds: int) -> dict[Partition, int]:
+        """The first offsets at or after a time; the end where there are none."""
+        found = self._offsets(dict.fromkeys(partitions, OffsetSpec.for_timestamp(milliseconds)))
+        missing = [partition for partition, offset in found.items() if offset < 0]
+        return found | (self.ends(missing) if missing else {})
+
+    def _offsets(
+        self, specs: Mapping[Partition, OffsetSpec], *, committed: bool = True
+    ) -> dict[Partition, int]:
+        if not specs:
+            return {}
+        asked = {TopicPartition(*partition): spec for partition, spec in specs.items()}
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        found = self._ask(
+            next(iter(specs)).topic,
+            lambda: admin.list_offsets(self.admin, asked, isolation_level=level),
+        )
+        return {Partition(p.topic, p.partition): offset for p, offset in found.items()}
+
+
+def unreachable(brokers: str, error: object) -> BrokerError:
+    return BrokerError(
+        "Kafka does not answer",
+        got=f"{brokers}: {error}",
+        hint="is it running? see `riverrun status`",
+    )

@@ -1,0 +1,151 @@
+"""Records as they arrive: what their format gave, with event time, position and what is wrong.
+
+It is one query per source, whatever the format; that of a format which is SQL is part of it.
+"""
+
+from __future__ import annotations
+
+from riverrun.clock import Now
+from riverrun.durations import END, duration_text
+from riverrun.kernels import positions
+from riverrun.kernels.letters import LAST
+from riverrun.kernels.program import SourceSpec
+from riverrun.schema import METADATA, literal, quoted
+from riverrun.times import AppendTime, ColumnTime, DeviceTime, ProcessingTime
+
+TICK = "/*tick*/"
+LATEST = "/*latest*/"
+"""Stand in the query for the batch's tick, and for the latest time that is not too far ahead."""
+
+RECORDED = "TRY(make_timestamp(__timestamp * 1000))"
+
+
+def at_tick(query: str, source: SourceSpec, now: Now) -> str:
+    latest = now.tick + (source.max_ahead or 0) if now.wall else END
+    return query.replace(TICK, str(now.tick)).replace(LATEST, str(latest))
+
+
+def arrival(source: SourceSpec) -> str:
+    """The query from raw records, as the format wants them, to rows."""
+    metadata = [f"{_metadata(name, source)} AS {name}" for name in sorted(source.metadata)]
+    read = source.format.relation(source.schema, source.table_key)
+    known = f"SELECT {', '.join(['*', *metadata])} FROM ({read})"
+    names = [*source.schema.names, *sorted(source.metadata), *(c.name for c in source.time.added)]
+    moment = _moment(source)
+    own = [
+        f"{moment} AS __at", f"{positions.in_sql(source.index)} AS __pos", "0::BIGINT AS __sub",
+        f"{_cause(source)} AS __cause", *_ahead(source, moment), *_producer(source),
+        *(["__gone"] if source.table_key else []),
+    ]  # fmt: skip
+    return f"SELECT {', '.join([*map(quoted, names), *own])} FROM ({_repaired(source, known)})"
+
+
+def _moment(source: SourceSpec) -> str:
+    if source.table_key:
+        return f"CASE WHEN __gone THEN {RECORDED} ELSE {_stated_moment(source)} END"
+    return _stated_moment(source)
+
+
+def _stated_moment(source: SourceSpec) -> str:
+    match source.time:
+        case ColumnTime(column) if column != "_timestamp":
+            return quoted(column)
+        case DeviceTime():
+            return "event_time"
+        case ProcessingTime():
+            return f"make_timestamp({TICK})"
+        case ColumnTime() | AppendTime():
+            return RECORDED
+
+
+def _repaired(source: SourceSpec, rows: str) -> str:
+    """Rows with the columns of a repaired device time. What is out of any range is null."""
+    time = source.time
+    if not isinstance(time, DeviceTime):
+        return rows
+    received = RECORDED if time.received == "_timestamp" else quoted(time.received)
+    occurred, sent = quoted(time.occurred), quoted(time.sent)
+    offset = f"TRY(epoch_us({received}) - epoch_us({sent})) AS __off"
+    suspect = f"coalesce(abs(__off) > {time.max_offset}, true) OR {sent} < {occurred}"
+    repaired = f"TRY(make_timestamp(epoch_us({occurred}) + __off))"
+    return (
+        f"SELECT * EXCLUDE (__off), CASE WHEN clock_suspect THEN {received} ELSE {repaired} END "
+        f"AS event_time FROM (SELECT *, __off // 1000 AS clock_offset, {suspect} AS clock_suspect "
+        f"FROM (SELECT *, {offset} FROM ({rows})))"
+    )
+
+
+def _producer(source: SourceSpec) -> list[str]:
+    if source.producer is None:
+        return []
+    return [f"CAST({quoted(source.producer)} AS VARCHAR) AS __producer"]
+
+
+def _ahead(source: SourceSpec, moment: str) -> list[str]:
+    """Why a record is too far ahead of the clocks that can be trusted, or NULL."""
+    if source.max_ahead is None or isinstance(source.time, ProcessingTime):
+        return []
+    most = f" is more than {duration_text(source.max_ahead)} ahead of "
+    latest = f"make_timestamp({LATEST})"
+    recorded = f"epoch_ms({moment}) - {source.max_ahead // 1000} > __timestamp"
+
+    def cause(clock: str, time: str) -> str:
+        return f"'its time ' || {_iso(moment)} || {literal(most + clock + ', ')} || {_iso(time)}"
+
+    wall = cause("the wall clock", f"make_timestamp({TICK})")
+    own = cause("the record's timestamp", RECORDED)
+    return [
+        f"CASE WHEN NOT isfinite({moment}) THEN 'its time is ' || {moment}::VARCHAR "
+        f"WHEN {moment} > {latest} THEN {wall} "
+        f"WHEN __timestamp > 0 AND {recorded} THEN {own} END AS __ahead"
+    ]
+
+
+def _iso(time: str) -> str:
+    return f"strftime({time}, '%Y-%m-%dT%H:%M:%SZ')"
+
+
+def _metadata(name: str, source: SourceSpec) -> str:
+    return {
+        "_key": "decode(__key)",
+        "_headers": "__headers",
+        "_timestamp": RECORDED,
+        "_topic": literal(source.topic),
+        "_partition": "__partition",
+        "_offset": "__offset",
+    }[name]
+
+
+def _cause(source: SourceSpec) -> str:
+    """Why a record cannot be read, or has no time, producer or key; else NULL."""
+    nameless = [
+        f"WHEN {quoted(key)} IS NULL THEN {literal(f'no key: {key} is missing')}"
+        for key in source.table_key
+    ]
+    checks = [
+        "WHEN __cause IS NOT NULL THEN __cause",
+        *([f"WHEN __gone THEN CASE {' '.join(nameless)} END"] if nameless else []),
+        *(f"WHEN {test} THEN {literal(cause)}" for test, cause in _absent(source).items()),
+        *nameless,
+    ]
+    return f"CASE {' '.join(checks)} END"
+
+
+def _absent(source: SourceSpec) -> dict[str, str]:
+    """Conditions under which a record has no time or no producer, and the cause to tell."""
+    known = dict(METADATA)
+    found = {
+        f"{quoted(name)} IS NULL": f"no time: {name} is missing"
+        for name in source.time.columns
+        if name not in known
+    }
+    if "_timestamp" in source.time.columns:
+        found[f"__timestamp > {LAST}"] = "no time: the record's timestamp is out of range"
+    if isinstance(source.time, DeviceTime):
+        if source.time.received == "_timestamp":
+            found["__timestamp <= 0"] = "no time: the record has no timestamp"
+        found["event_time IS NULL"] = "no time: its clocks are out of range"
+    if source.producer:
+        missing = f"no producer: {source.producer} is missing"
+        found[f"{quoted(source.producer)} IS NULL"] = missing
+    return found

@@ -1,0 +1,74 @@
+"""Names of what keeps time: partitions, the producers of a topic, and those that are forgotten.
+
+As text, which is how they are logged and shown, they are `topic/0`, `topic:producer` and `topic`.
+No topic's name has a colon or a slash, so a producer may be called anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar
+
+_TEXT = re.compile("([^/:]*)([/:]?)(.*)", re.DOTALL)
+T = TypeVar("T")
+
+
+class Partition(NamedTuple):
+    topic: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.number}"
+
+
+class Range(NamedTuple):
+    """The offsets from which and to which a partition is read."""
+
+    partition: Partition
+    start: int
+    end: int
+
+
+class Producer(NamedTuple):
+    topic: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.topic}:{self.name}"
+
+
+class Forgotten(NamedTuple):
+    """The producers of a topic that have fallen silent, all in one."""
+
+    topic: str
+
+    def __str__(self) -> str:
+        return self.topic
+
+
+TimeKeeper = Partition | Producer | Forgotten
+
+
+def keeper_of(text: str) -> TimeKeeper:
+    found = _TEXT.fullmatch(text)
+    assert found is not None
+    topic, sign, rest = found.groups()
+    if sign == "/":
+        return Partition(topic, int(rest))
+    return Producer(topic, rest) if sign else Forgotten(topic)
+
+
+def partition_of(text: str) -> Partition:
+    found = keeper_of(text)
+    assert isinstance(found, Partition)
+    return found
+
+
+def as_texts(places: Mapping[Partition, T]) -> dict[str, T]:
+    """As JSON has them."""
+    return {str(partition): place for partition, place in places.items()}
+
+
+def from_texts(places: Mapping[str, T]) -> dict[Partition, T]:
+    return {partition_of(text): place for text, place in places.items()}

@@ -1,0 +1,1 @@
+"""Where records come from: batches planned, ranges read as lots, originals read again."""

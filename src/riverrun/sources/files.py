@@ -1,0 +1,185 @@
+"""Topics from files of JSON lines: the input of `riverrun try` and of the test driver.
+
+A line is the value, or an envelope {"key", "value", "timestamp", "partition", "headers"}. An empty
+line ends a micro-batch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from riverrun.errors import InputError, RecordsGone
+from riverrun.kafka.lines import LineFormat
+from riverrun.kafka.records import Columns, Record
+from riverrun.kernels.letters import Original, RecordPlace
+from riverrun.kernels.lots import Lot
+from riverrun.kernels.program import Program
+from riverrun.partitions import Partition, Range
+from riverrun.sources.planning import Ends, Offset, Planner, first_clocks
+from riverrun.sources.records import lot_of, ranges_per_lot
+from riverrun.sources.source import Circumstances, Source
+
+
+@dataclass
+class MemoryTopics(Source):
+    """Records by partition, with the offsets at which batches end."""
+
+    records: dict[Partition, list[Record]] = field(default_factory=dict)
+    cuts: list[Ends] = field(default_factory=list)
+    ended: bool = False
+    """Whether the input ends after the last batch, so that every window closes."""
+    wall = False
+
+    def append(self, topic: str, record: Record) -> None:
+        self.records.setdefault(Partition(topic, record.partition or 0), []).append(record)
+
+    def ends(self) -> Ends:
+        return {partition: len(records) for partition, records in self.records.items()}
+
+    def cut(self) -> None:
+        """Ends a batch here."""
+        self.cuts.append(self.ends())
+
+    def planner(self, job: Circumstances) -> MemoryPlanner:
+        return MemoryPlanner(job.program, self)
+
+    def lots(self, ranges: Sequence[Range], with_headers: frozenset[str]) -> Iterator[Lot]:
+        for group in ranges_per_lot(ranges):
+            found: dict[Partition, Columns] = {}
+            for partition, start, end in group:
+                headers = partition.topic in with_headers
+                columns = found.setdefault(partition, Columns.empty(headers=headers))
+                self._fill(columns, partition, start, end)
+            lot = lot_of(found)
+            if lot is not None:
+                yield lot
+
+    def _fill(self, columns: Columns, partition: Partition, start: int, end: int) -> None:
+        records = self.records.get(partition, [])
+        if end > len(records):
+            raise RecordsGone(
+                "records that were still to be read are gone",
+                where=partition,
+                got=f"offsets {start} to {end - 1} of {len(records)} records",
+            )
+        for offset in range(start, end):
+            _append(columns, offset, records[offset])
+
+    def originals(self, places: list[RecordPlace]) -> dict[RecordPlace, Original]:
+        found = {}
+        for place in places:
+            records = self.records.get(Partition(place.topic, place.partition), [])
+            if place.offset < len(records):
+                found[place] = _original(records[place.offset])
+        return found
+
+
+@dataclass(frozen=True)
+class FileTopics(Source):
+    """Topics that are files, read when a process first needs them."""
+
+    files: Mapping[str, Path]
+    ended: bool
+    wall = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Files travel as their names."""
+        return FileTopics, (self.files, self.ended)
+
+    @cached_property
+    def topics(self) -> MemoryTopics:
+        return replace(read_files(self.files), ended=self.ended)
+
+    def planner(self, job: Circumstances) -> Planner:
+        return self.topics.planner(job)
+
+    def lots(self, ranges: Sequence[Range], with_headers: frozenset[str]) -> Iterator[Lot]:
+        return self.topics.lots(ranges, with_headers)
+
+    def originals(self, places: list[RecordPlace]) -> Mapping[RecordPlace, Original]:
+        return self.topics.originals(places)
+
+
+class MemoryPlanner(Planner):
+    """Plans batches over topics in memory: one per cut, and one for the end."""
+
+    def __init__(self, program: Program, topics: MemoryTopics) -> None:
+        self.program, self.topics = program, topics
+
+    def first(self) -> Offset:
+        return Offset({}, clocks=first_clocks(self.program))
+
+    def stop_at_end(self) -> None:
+        pass
+
+    def next(self, start: Offset) -> Offset:
+        number = start.batch
+        if number < len(self.topics.cuts):
+            return Offset(self.topics.cuts[number], batch=number + 1)
+        if self.topics.ended and not start.ended:
+            return Offset(start.ends, batch=number + 1, ended=True)
+        return start
+
+
+def _original(record: Record) -> Original:
+    headers = [(name, value.encode()) for name, value in record.headers.items()]
+    return Original(record.key, record.value, record.timestamp or 0, list(headers))
+
+
+def _append(columns: Columns, offset: int, record: Record) -> None:
+    columns.offsets.append(offset)
+    columns.values.append(record.value)
+    columns.keys.append(record.key)
+    columns.timestamps.append(record.timestamp or 0)
+    if columns.headers is not None:
+        columns.headers.append(list(record.headers.items()))
+
+
+def parse_record(text: str) -> Record:
+    """A line of a file as a record; what is not JSON is kept as it is."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError:
+        return Record(text.encode(errors="surrogateescape"))
+    return LineFormat().parse(text)
+
+
+def as_bytes(value: Any) -> bytes | None:
+    """Text stays as it is, null is a tombstone, everything else is written as JSON."""
+    if value is None or isinstance(value, bytes):
+        return value
+    return value.encode() if isinstance(value, str) else json.dumps(value).encode()
+
+
+def read_files(files: Mapping[str, Path]) -> MemoryTopics:
+    """Topics from their files; the n-th batch of each file is part of the n-th batch."""
+    batches = {topic: _batches(path) for topic, path in files.items()}
+    topics = MemoryTopics()
+    for number in range(max((len(each) for each in batches.values()), default=0)):
+        for topic, each in batches.items():
+            for record in each[number] if number < len(each) else ():
+                topics.append(topic, record)
+        topics.cut()
+    return topics
+
+
+def _batches(path: Path) -> list[list[Record]]:
+    try:
+        text = path.read_text(errors="surrogateescape")
+    except OSError as error:
+        raise InputError("an input file cannot be read", got=f"{path}: {error.strerror}") from error
+    batches: list[list[Record]] = [[]]
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            batches.append([])
+            continue
+        try:
+            batches[-1].append(parse_record(line))
+        except InputError as error:
+            raise InputError(error.fact, where=f"{path}:{number}", got=error.got) from error
+    return batches if batches[-1] else batches[:-1]

@@ -1,0 +1,248 @@
+"""Kafka as a source: batches planned by what brokers hold, lots read with a consumer."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from typing import Any
+
+from riverrun.durations import milliseconds_of
+from riverrun.errors import NoTopic, RecordsGone, TopicError
+from riverrun.kafka.lag import LAG, LagBook
+from riverrun.kafka.ranges import RangeReader
+from riverrun.kafka.records import Columns
+from riverrun.kafka.topics import OUTAGE, KafkaTopics, TopicFacts
+from riverrun.kernels.letters import Original, RecordPlace
+from riverrun.kernels.lots import Lot
+from riverrun.kernels.program import SourceSpec
+from riverrun.partitions import Partition, Range
+from riverrun.sources.planning import Ends, Offset, Planner, first_clocks, share
+from riverrun.sources.records import lot_of, ranges_per_lot
+from riverrun.sources.source import Circumstances, Source
+
+CLOSE = 1_000
+"""Records between two that are wanted: fewer are read, and forgotten."""
+
+LOOK_AGAIN = 5.0
+"""Seconds between looks at whether topics are still the same."""
+
+QUIET_TICK = 1_000_000
+"""Microseconds between batches that only let time pass."""
+
+
+@dataclass(frozen=True)
+class KafkaSource(Source):
+    """Topics of a cluster. `client` are librdkafka's settings."""
+
+    client: Mapping[str, str]
+    wall = True
+
+    def planner(self, job: Circumstances) -> KafkaPlanner:
+        topics = KafkaTopics(self.client, patience=OUTAGE)
+        return KafkaPlanner(job, topics, LagBook(job.program.name, topics.admin, job.folder / LAG))
+
+    def lots(self, ranges: Sequence[Range], with_headers: frozenset[str]) -> Iterator[Lot]:
+        for found in self._reader.read(ranges_per_lot(ranges), with_headers):
+            lot = lot_of(found)
+            if lot is not None:
+                yield lot
+
+    def originals(self, places: list[RecordPlace]) -> dict[RecordPlace, Original]:
+        wanted = set(places)
+        topics = frozenset(place.topic for place in places)
+        found: dict[RecordPlace, Original] = {}
+        for around in _around(places):  # one at a time: a partition may have several
+            with suppress(RecordsGone):  # retention was faster
+                [read] = self._reader.read([[around]], topics)
+                originals = _originals(around.partition, read[around.partition])
+                found |= {place: each for place, each in originals if place in wanted}
+        return found
+
+    @property
+    def _reader(self) -> RangeReader:
+        return _reader(json.dumps(dict(self.client)))
+
+
+@cache
+def _reader(client: str) -> RangeReader:
+    return RangeReader(json.loads(client))
+
+
+class KafkaPlanner(Planner):
+    """Plans batches over Kafka topics."""
+
+    def __init__(
+        self, job: Circumstances, topics: KafkaTopics, book: LagBook | None = None
+    ) -> None:
+        self.program, self.pacer, self.last_status = job.program, job.pacer, job.last_status
+        self.topics, self.book = topics, book
+        self.looked_at = 0.0
+        self.partitions: list[Partition] = []
+        self.ids: dict[str, str] = {}
+        self.limit: Ends | None = None
+
+    def first(self) -> Offset:
+        facts = self._facts()
+        ends: Ends = {}
+        for source in self.program.sources:
+            ends |= self._start(source, _partitions(source.topic, facts[source.topic]))
+        return Offset(ends, topics=self.ids, clocks=first_clocks(self.program))
+
+    def _start(self, source: SourceSpec, partitions: list[Partition]) -> Ends:
+        if source.start == "earliest":
+            return self.topics.starts(partitions)
+        if source.start == "latest":
+            return self.topics.ends(partitions)
+        return self.topics.at_time(partitions, milliseconds_of(source.start))
+
+    def stop_at_end(self) -> None:
+        self.limit = self.topics.ends(self._known())
+
+    def next(self, start: Offset) -> Offset:
+        try:
+            return self._next(start)
+        except NoTopic as error:
+            raise TopicError(
+                "a topic was deleted while it was read",
+                got=error.fact,
+                hint="start over with `riverrun run … --fresh` when it is there again",
+            ) from error
+
+    def _ends(self) -> Ends:
+        """How far may be read: what the program writes itself is never more than it will read."""
+        if self.limit is None:
+            return self.topics.ends(self.partitions)
+        own = [each for each in self.partitions if each.topic in self.program.own_topics]
+        return {**self.limit, **self.topics.ends(own)}
+
+    def _next(self, start: Offset) -> Offset:
+        self.pacer.end()
+        self._look(start)
+        ends = self._ends()
+        begin = self._begin(start, ends)
+        planned = share(begin, ends, self.pacer.size)
+        end = self._planned(start, begin, planned, ends)
+        if self.book is not None:
+            self.book.stands(start.ends)
+            self.book.plans(planned, ends, batch=end is not start)
+            if end is start and self.limit:
+                self.book.close()
+        if end is not start:
+            self.pacer.begin(sum(planned[name] - begin[name] for name in planned))
+        return end
+
+    def _planned(self, start: Offset, begin: Ends, planned: Ends, ends: Ends) -> Offset:
+        tick = time.time_ns() // 1000
+        status = self.last_status()
+        clocks = status["clocks"] if status else None
+        if start.tick == 0:
+            clocks = start.clocks
+        if planned == start.ends and (self.limit or not self._time_matters(start, tick, status)):
+            return start
+        behind = sorted(name for name, end in planned.items() if end < ends[name])
+        return Offset(
+            planned,
+            max(tick, start.tick),
+            clocks,
+            self.ids,
+            behind,
+            start.batch + 1,
+            begins={n: place for n, place in begin.items() if start.ends.get(n) != place},
+        )
+
+    def _time_matters(self, start: Offset, tick: int, status: dict[str, Any] | None) -> bool:
+        """With windows open or timers waiting, time passes also when nothing arrives.
+
+        Whether there are any is not known after a restart: one batch tells.
+        """
+        resumed = status is None and start.tick > 0 and bool(self.program.steps)
+        waiting = resumed or bool(status and status["open"])
+        return waiting and tick - start.tick >= QUIET_TICK
+
+    def _look(self, start: Offset) -> None:
+        if time.monotonic() - self.looked_at >= LOOK_AGAIN:
+            self._same_topics(start)
+
+    def _same_topics(self, start: Offset) -> None:
+        for topic, fact in self._facts().items():
+            if start.topics.get(topic, fact.id) != fact.id:
+                raise TopicError(
+                    f"the topic {topic!r} was deleted and made again",
+                    got="its records are not the ones that were read so far",
+                    hint="start over with `riverrun run … --fresh`",
+                )
+
+    def _facts(self) -> dict[str, TopicFacts]:
+        facts = self.topics.facts([source.topic for source in self.program.sources])
+        self.partitions = [p for topic, fact in facts.items() for p in _partitions(topic, fact)]
+        self.ids = {topic: fact.id for topic, fact in facts.items()}
+        self.looked_at = time.monotonic()
+        return facts
+
+    def _known(self) -> list[Partition]:
+        if not self.partitions:
+            self._facts()
+        return self.partitions
+
+    def _begin(self, start: Offset, ends: Ends) -> Ends:
+        """Where each partition stands. One added to a topic is read from its beginning, a topic
+        added to the program from where the program says; a topic no longer read is forgotten."""
+        begin = {name: start.ends[name] for name in ends if name in start.ends}
+        for source in self.program.sources:
+            added = [n for n in ends if n not in begin and n.topic == source.topic]
+            known = source.topic in start.topics
+            begin |= self.topics.starts(added) if known else self._start(source, added)
+        begin = self._after_losses(begin)
+        for name, place in begin.items():
+            if ends[name] < place:
+                self._same_topics(start)
+                raise TopicError(
+                    "a partition holds fewer records than were read from it",
+                    where=name,
+                    got=f"read up to {place}, its end is {ends[name]}",
+                    hint="was the topic recreated? start over with `riverrun run … --fresh`",
+                )
+        return begin
+
+    def _after_losses(self, begin: Ends) -> Ends:
+        """Where reading can go on; records that retention has deleted are an error, or skipped."""
+        starts = self.topics.starts(begin)
+        lost = {name: start for name, start in starts.items() if begin[name] < start}
+        for name, start in lost.items():
+            if self.program.source(name.topic).on_loss == "stop":
+                raise RecordsGone(
+                    "records that were still to be read are gone",
+                    where=name,
+                    got=f"offsets {begin[name]} to {start - 1}: retention deleted them",
+                    hint='declare the stream with on_loss="skip", or start over with --fresh',
+                )
+        return begin | lost
+
+
+def _partitions(topic: str, fact: TopicFacts) -> list[Partition]:
+    return [Partition(topic, number) for number in range(fact.partitions)]
+
+
+def _around(places: list[RecordPlace]) -> Iterator[Range]:
+    """Ranges that hold all places. Those close to each other are read at once."""
+    for place, group in groupby(sorted(places), key=lambda place: place[:2]):
+        offsets = [each.offset for each in group]
+        start = end = offsets[0]
+        for offset in offsets:
+            if offset > end + CLOSE:
+                yield Range(Partition(*place), start, end)
+                start = offset
+            end = offset + 1
+        yield Range(Partition(*place), start, end)
+
+
+def _originals(partition: Partition, columns: Columns) -> Iterator[tuple[RecordPlace, Original]]:
+    headers = columns.headers or []
+    records = zip(columns.keys, columns.values, columns.timestamps, headers, strict=True)
+    for offset, (key, value, at, found) in zip(columns.offsets, records, strict=True):
+        yield RecordPlace(*partition, offset), Original(key, value, at, list(found or ()))

@@ -1,0 +1,109 @@
+"""Batches: how far each is to read. It is logged before it runs: a batch run again is the same.
+
+An offset holds per partition where reading stands, the tick (wall-clock time, so that idleness
+replays the same), the clocks that tell what may be late, and the identity of each topic. Spark logs
+it as a plain dictionary.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from riverrun.clock import Punctuation
+from riverrun.durations import BEGINNING
+from riverrun.kernels.program import Program
+from riverrun.partitions import Partition, Range, as_texts, from_texts, partition_of
+
+PIECE = 1 << 16
+"""Ranges are dealt to tasks in pieces that end at multiples of this offset."""
+
+Ends = dict[Partition, int]
+
+
+@dataclass
+class Offset:
+    ends: Ends
+    tick: int = 0
+    clocks: dict[str, int] | None = None
+    topics: dict[str, str] = field(default_factory=dict)
+    behind: list[Partition] = field(default_factory=list)
+    batch: int = 0
+    ended: bool = False
+    parallel: int = 1
+    """How many tasks the batch is dealt to."""
+    begins: Ends = field(default_factory=dict)
+    """Where partitions begin that do not go on from the offset before: new, or with losses."""
+
+    def logged(self) -> dict[str, Any]:
+        behind = [str(partition) for partition in self.behind]
+        ends, begins = as_texts(self.ends), as_texts(self.begins)
+        return {**vars(self), "ends": ends, "begins": begins, "behind": behind}
+
+    @classmethod
+    def of(cls, logged: Mapping[str, Any]) -> Offset:
+        ends, begins = from_texts(logged["ends"]), from_texts(logged["begins"])
+        behind = [partition_of(text) for text in logged["behind"]]
+        return cls(**{**logged, "ends": ends, "begins": begins, "behind": behind})
+
+    def punctuation(self) -> Punctuation:
+        return Punctuation(tick=self.tick, ended=self.ended, behind=self.behind, clocks=self.clocks)
+
+
+class Planner(ABC):
+    """Decides what the next batch reads."""
+
+    @abstractmethod
+    def first(self) -> Offset:
+        """Where a new application begins."""
+
+    @abstractmethod
+    def next(self, start: Offset) -> Offset:
+        """The offset that the next batch ends at; the start itself when there is nothing to do."""
+
+    @abstractmethod
+    def stop_at_end(self) -> None:
+        """From here on, read only what there is now."""
+
+
+def first_clocks(program: Program) -> dict[str, int]:
+    """Nothing was read: nothing can be late."""
+    return {step.name: BEGINNING for step in program.steps}
+
+
+def share(begin: Ends, ends: Ends, most: int) -> Ends:
+    """Ends for one batch of at most about `most` records: every partition gives its share."""
+    waiting = {name: ends[name] - begin[name] for name in begin}
+    total = sum(waiting.values())
+    if total <= most:
+        return {name: ends[name] for name in begin}
+    return {name: begin[name] + -(-count * most // total) for name, count in waiting.items()}
+
+
+def tasks(start: Offset, end: Offset) -> list[list[Range]]:
+    """Ranges to read, cut in pieces and dealt to the tasks of the batch in whole runs."""
+    parallel = end.parallel
+    pieces = [
+        piece
+        for each in sorted(end.ends)
+        for piece in _pieces(each, end.begins.get(each, start.ends.get(each, 0)), end.ends[each])
+    ]
+    total = sum(piece.end - piece.start for piece in pieces)
+    dealt: list[list[Range]] = [[] for _ in range(parallel)]
+    done = 0
+    for piece in pieces:
+        mine = dealt[min(parallel - 1, done * parallel // total)]
+        done += piece.end - piece.start
+        if mine and (mine[-1].partition, mine[-1].end) == (piece.partition, piece.start):
+            mine[-1] = mine[-1]._replace(end=piece.end)
+        else:
+            mine.append(piece)
+    return [each for each in dealt if each] or [[]]
+
+
+def _pieces(partition: Partition, start: int, end: int) -> list[Range]:
+    cuts = [start, *range(start - start % PIECE + PIECE, end, PIECE), end] if start < end else []
+    return [Range(partition, a, b) for a, b in pairwise(cuts)]

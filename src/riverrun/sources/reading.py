@@ -1,0 +1,29 @@
+"""What a task reads: lots through the program's reader, and what is to be told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from riverrun.clock import Now, Punctuation
+from riverrun.kernels.chunks import Chunk
+from riverrun.kernels.lots import LotReader
+from riverrun.kernels.messages import Status, marks
+from riverrun.partitions import Range
+from riverrun.sources.source import Source
+
+
+def read_ranges(
+    source: Source, reader: LotReader, ranges: Sequence[Range], now: Now, said: Punctuation
+) -> Iterator[list[Chunk]]:
+    """The chunks of each lot, with its counts; at the end, for every page, how far time has come.
+
+    `said` is what the batch itself says of time.
+    """
+    program = reader.program
+    headers = frozenset(each.topic for each in program.sources if "_headers" in each.metadata)
+    for lot in source.lots(ranges, headers):
+        reading = reader.read(lot, now)
+        said.add(Punctuation(highs=reading.highs))
+        yield [*reading.chunks, reading.counts.chunk()]
+    told = [Status(tick=now.tick).chunk()]
+    yield [*told, *marks(said, program.pages)] if program.steps else told

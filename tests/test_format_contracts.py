@@ -1,0 +1,13 @@
+"""Formats hold what every format must hold."""
+
+from __future__ import annotations
+
+from riverrun.formats import JSON, Format
+from riverrun.testing.contracts.formats import FormatContract
+
+
+class TestJson(FormatContract):
+    garbage = (b"\xff\xfe{", b"", b"no JSON", b"[1, 2]", b'{"text": "a", "number": "many"}')
+
+    def format(self) -> Format:
+        return JSON

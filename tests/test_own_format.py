@@ -42,9 +42,9 @@ app = rr.App("paired")
 orders = app.stream("paired-orders", schema="user string, total double, at timestamp", time="at",
                     format=Pairs())
 names = app.table("paired-names", schema="user string, city string", key="user", format=Pairs())
-orders.where("total > 10").to(rr.topic("paired-large", format=Pairs()))
+orders.where("total > 10").to(rr.sinks.topic("paired-large", format=Pairs()))
 (orders.group_by("user").window(rr.tumbling("1 minute"), emit="changes").agg(n=rr.count())
-       .to(rr.topic("paired-counts", format=Pairs())))
+       .to(rr.sinks.topic("paired-counts", format=Pairs())))
 orders.join(names, on="user").select("user", "city", "total").to("paired-cities")
 """
 
@@ -104,7 +104,7 @@ def test_a_table_in_a_format_of_ones_own_has_upserts_and_tombstones():
 
 def test_of_a_table_only_the_new_row_of_a_key_is_written_in_any_format():
     columns = parse("user string, n bigint")
-    output = OutputSpec("out", rr.topic("out"), columns, ("user",), True, Pairs())
+    output = OutputSpec("out", rr.sinks.topic("out", format=Pairs()), columns, ("user",), True)
     rows = [("ann", 1, -1), ("ann", 2, 1), ("bob", 5, -1)]
     changes = [{"user": user, "n": n, "__op": op} for user, n, op in rows]
     found = encode.records(output, pa.Table.from_pylist(changes), Evaluator()).to_pylist()
@@ -115,7 +115,7 @@ def test_of_a_table_only_the_new_row_of_a_key_is_written_in_any_format():
 
 
 def test_a_stream_without_a_key_is_written_without_one():
-    output = OutputSpec("out", rr.topic("out"), parse("n bigint"), (), False, Pairs())
+    output = OutputSpec("out", rr.sinks.topic("out", format=Pairs()), parse("n bigint"), (), False)
     rows = pa.Table.from_pylist([{"n": 1, "__at": NOON}])
     [found] = encode.records(output, rows, Evaluator()).to_pylist()
     assert (found["key"], found["value"]) == (None, b"n=1")
@@ -148,12 +148,12 @@ def test_a_format_that_is_not_known_is_an_error_that_lists_those_that_are():
     assert "formats: json" in str(caught.value)
     assert "test_own_format.py" in str(caught.value.where)
     with pytest.raises(ProgramError, match="there is no format 'xml'"):
-        rr.topic("out", format="xml")
+        rr.sinks.topic("out", format="xml")
 
 
 def test_the_format_is_described():
     app = rr.App("shop")
-    orders(app).to(rr.topic("out", format=Pairs()))
+    orders(app).to(rr.sinks.topic("out", format=Pairs()))
     found = as_dict(passed(app.plan()))
     assert found["sources"][0]["format"] == "pairs"
     assert found["outputs"][0]["format"] == "pairs"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from riverrun.control import Command
 from riverrun.durations import END
 from riverrun.partitions import Forgotten, Partition, Producer, TimeKeeper, keeper_of, partition_of
 
@@ -50,25 +51,38 @@ class Punctuation:
     """Partitions that hold records beyond this batch."""
     clocks: dict[str, int] | None = None
     """Where the clocks stood before the batch, if it is known."""
+    control: int = 0
+    """How far the control log has taken effect with this batch."""
+    paused: list[str] = field(default_factory=list)
+    """Topics that are not read until they are resumed."""
+    commands: list[Command] = field(default_factory=list)
+    """Those that take effect with this batch."""
 
     def add(self, other: Punctuation) -> None:
         self.tick = max(self.tick, other.tick)
         self.ended = self.ended or other.ended
         self.behind = sorted({*self.behind, *other.behind})
         self.clocks = other.clocks if self.clocks is None else self.clocks
+        self.control = max(self.control, other.control)
+        self.paused = sorted({*self.paused, *other.paused})
+        self.commands = self.commands + other.commands
         for name, high in other.highs.items():
             self.highs[name] = max(high, self.highs.get(name, high))
 
     def encoded(self) -> bytes:
         highs = {str(name): high for name, high in self.highs.items()}
         behind = [str(partition) for partition in self.behind]
-        return json.dumps({**vars(self), "highs": highs, "behind": behind}).encode()
+        commands = [vars(command) for command in self.commands]
+        told = {"highs": highs, "behind": behind, "commands": commands}
+        return json.dumps({**vars(self), **told}).encode()
 
     @classmethod
     def decoded(cls, data: bytes) -> Punctuation:
         facts: dict[str, Any] = json.loads(data)
         highs = {keeper_of(text): high for text, high in facts.pop("highs").items()}
-        return cls(**{**facts, "highs": highs, "behind": list(map(partition_of, facts["behind"]))})
+        commands = [Command(**each) for each in facts.pop("commands")]
+        behind = list(map(partition_of, facts.pop("behind")))
+        return cls(**facts, highs=highs, behind=behind, commands=commands)
 
     def idle(self, name: TimeKeeper, at: int, pace: Pace) -> bool:
         """Whether a source whose last record came at the tick `at` is silent, and read to the end.

@@ -14,8 +14,9 @@ import click
 from riverrun.errors import RiverrunError
 
 COMMANDS = (
-    "backup", "bench", "check", "clocks", "dead", "demo", "describe", "down", "lag", "package",
-    "produce", "ps", "restore", "run", "status", "stop", "submit", "tail", "topics", "try", "up",
+    "backup", "bench", "check", "clocks", "control", "dead", "demo", "describe", "down", "lag",
+    "package", "pause", "produce", "ps", "restore", "resume", "run", "status", "stop", "submit",
+    "tail", "topics", "try", "up",
 )  # fmt: skip
 
 

@@ -33,6 +33,9 @@ class Status:
     """Rows of each step that were late."""
     written: dict[str, int] = field(default_factory=dict)
     tick: int = 0
+    control: int = 0
+    """How far the control log has taken effect."""
+    paused: list[str] = field(default_factory=list)
     holders: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Who holds the clock of each step back (`held_by`), and who is `idle`."""
 
@@ -41,6 +44,8 @@ class Status:
         self.holders.update(other.holders)
         self.open = self.open or other.open
         self.tick = max(self.tick, other.tick)
+        self.control = max(self.control, other.control)
+        self.paused = sorted({*self.paused, *other.paused})
         self.events += other.events
         self.dead += other.dead
         self.dropped += other.dropped

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import polars as pl
 
 from riverrun.columns import AT, CHANGE, PLACE, SLOT, TIME, RowForm
+from riverrun.control import Command
 from riverrun.durations import BEGINNING, END
 from riverrun.edges import Edge
 from riverrun.errors import Location
@@ -119,6 +120,8 @@ class Batch:
     topics: tuple[str, ...] = ()
     """What is read, by the number that positions hold."""
     pages: int = 1
+    commands: tuple[Command, ...] = ()
+    """What the control log has for this step, in its order."""
 
     @property
     def rows(self) -> pl.DataFrame | None:

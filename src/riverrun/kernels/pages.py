@@ -138,7 +138,9 @@ class PageKernel:
         tick_before = head.ticks.get(step.name, BEGINNING)
         moved = said.time > before or released > known
         moved = moved or (step.does.wakes_with_tick and tick > tick_before)
-        if all(rows is None for rows in inputs) and not (moved and head.segments.get(step.name)):
+        told = tuple(each for each in moment.punctuation.commands if each.target == step.name)
+        idle = all(rows is None for rows in inputs) and not told
+        if idle and not (moved and head.segments.get(step.name)):
             return None
         if step.does.wakes_with_tick:
             head.ticks[step.name] = tick
@@ -152,6 +154,7 @@ class PageKernel:
             release=released,
             topics=self.program.topics,
             pages=self.program.pages,
+            commands=told,
         )
 
     def _advanced(self, step: PlacedStep, visit: Visit, batch: Batch) -> Result:

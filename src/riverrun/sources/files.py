@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from riverrun.control import Command
 from riverrun.errors import InputError, RecordsGone
 from riverrun.kafka.lines import LineFormat
 from riverrun.kafka.records import Columns, Record
@@ -33,7 +34,12 @@ class MemoryTopics(Source):
     cuts: list[Ends] = field(default_factory=list)
     ended: bool = False
     """Whether the input ends after the last batch, so that every window closes."""
+    asked: list[Command] = field(default_factory=list)
+    """The control log."""
     wall = False
+
+    def commands(self, application: str, start: int, end: int) -> list[Command]:
+        return self.asked[start:end]
 
     def append(self, topic: str, record: Record) -> None:
         self.records.setdefault(Partition(topic, record.partition or 0), []).append(record)
@@ -103,6 +109,9 @@ class FileTopics(Source):
 
     def originals(self, places: list[RecordPlace]) -> Mapping[RecordPlace, Original]:
         return self.topics.originals(places)
+
+    def commands(self, application: str, start: int, end: int) -> list[Command]:
+        return self.topics.commands(application, start, end)
 
 
 class MemoryPlanner(Planner):

@@ -6,13 +6,14 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
-from typing import Any
 
+from riverrun.control import Command, is_paused, paused_after
 from riverrun.durations import milliseconds_of
 from riverrun.errors import NoTopic, RecordsGone, TopicError
+from riverrun.kafka.control import ControlLog
 from riverrun.kafka.lag import LAG, LagBook
 from riverrun.kafka.ranges import RangeReader
 from riverrun.kafka.records import Columns
@@ -44,7 +45,11 @@ class KafkaSource(Source):
 
     def planner(self, job: Circumstances) -> KafkaPlanner:
         topics = KafkaTopics(self.client, patience=OUTAGE)
-        return KafkaPlanner(job, topics, LagBook(job.program.name, topics.admin, job.folder / LAG))
+        book = LagBook(job.program.name, topics.admin, job.folder / LAG)
+        return KafkaPlanner(job, topics, book, ControlLog(self.client, job.program.name))
+
+    def commands(self, application: str, start: int, end: int) -> list[Command]:
+        return ControlLog(self.client, application).commands(start, end)
 
     def lots(self, ranges: Sequence[Range], with_headers: frozenset[str]) -> Iterator[Lot]:
         for found in self._reader.read(ranges_per_lot(ranges), with_headers):
@@ -77,10 +82,14 @@ class KafkaPlanner(Planner):
     """Plans batches over Kafka topics."""
 
     def __init__(
-        self, job: Circumstances, topics: KafkaTopics, book: LagBook | None = None
+        self,
+        job: Circumstances,
+        topics: KafkaTopics,
+        book: LagBook | None = None,
+        log: ControlLog | None = None,
     ) -> None:
         self.program, self.pacer, self.last_status = job.program, job.pacer, job.last_status
-        self.topics, self.book = topics, book
+        self.topics, self.book, self.log = topics, book, log
         self.looked_at = 0.0
         self.partitions: list[Partition] = []
         self.ids: dict[str, str] = {}
@@ -125,8 +134,14 @@ class KafkaPlanner(Planner):
         self._look(start)
         ends = self._ends()
         begin = self._begin(start, ends)
-        planned = share(begin, ends, self.pacer.size)
+        control, paused = self._controlled(start)
+        reading = {p: begin[p] if is_paused(p.topic, paused) else end for p, end in ends.items()}
+        planned = share(begin, reading, self.pacer.size)
         end = self._planned(start, begin, planned, ends)
+        if end is start and control > start.control and not self.limit:
+            end = self._batch(start, begin, planned, ends)  # what was asked takes effect now
+        if end is not start:
+            end = replace(end, control=control, paused=paused)
         if self.book is not None:
             self.book.stands(start.ends)
             self.book.plans(planned, ends, batch=end is not start)
@@ -136,14 +151,23 @@ class KafkaPlanner(Planner):
             self.pacer.begin(sum(planned[name] - begin[name] for name in planned))
         return end
 
+    def _controlled(self, start: Offset) -> tuple[int, list[str]]:
+        """How far the control log has come, and what it says is not to be read."""
+        if self.log is None:
+            return start.control, start.paused
+        end = self.topics.ends([self.log.partition])[self.log.partition]
+        return end, paused_after(start.paused, self.log.commands(start.control, end))
+
     def _planned(self, start: Offset, begin: Ends, planned: Ends, ends: Ends) -> Offset:
-        tick = time.time_ns() // 1000
-        status = self.last_status()
+        """The next batch; the start itself when nothing is to be read, and time does not matter."""
+        idle = self.limit or not self._time_matters(start)
+        return start if planned == start.ends and idle else self._batch(start, begin, planned, ends)
+
+    def _batch(self, start: Offset, begin: Ends, planned: Ends, ends: Ends) -> Offset:
+        tick, status = _now(), self.last_status()
         clocks = status["clocks"] if status else None
         if start.tick == 0:
             clocks = start.clocks
-        if planned == start.ends and (self.limit or not self._time_matters(start, tick, status)):
-            return start
         behind = sorted(name for name, end in planned.items() if end < ends[name])
         return Offset(
             planned,
@@ -155,14 +179,15 @@ class KafkaPlanner(Planner):
             begins={n: place for n, place in begin.items() if start.ends.get(n) != place},
         )
 
-    def _time_matters(self, start: Offset, tick: int, status: dict[str, Any] | None) -> bool:
+    def _time_matters(self, start: Offset) -> bool:
         """With windows open or timers waiting, time passes also when nothing arrives.
 
         Whether there are any is not known after a restart: one batch tells.
         """
+        status = self.last_status()
         resumed = status is None and start.tick > 0 and bool(self.program.steps)
         waiting = resumed or bool(status and status["open"])
-        return waiting and tick - start.tick >= QUIET_TICK
+        return waiting and _now() - start.tick >= QUIET_TICK
 
     def _look(self, start: Offset) -> None:
         if time.monotonic() - self.looked_at >= LOOK_AGAIN:
@@ -222,6 +247,10 @@ class KafkaPlanner(Planner):
                     hint='declare the stream with on_loss="skip", or start over with --fresh',
                 )
         return begin | lost
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
 
 
 def _partitions(topic: str, fact: TopicFacts) -> list[Partition]:

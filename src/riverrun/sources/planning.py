@@ -37,6 +37,10 @@ class Offset:
     """How many tasks the batch is dealt to."""
     begins: Ends = field(default_factory=dict)
     """Where partitions begin that do not go on from the offset before: new, or with losses."""
+    control: int = 0
+    """How far the control log has taken effect."""
+    paused: list[str] = field(default_factory=list)
+    """Topics that are not read until they are resumed."""
 
     def logged(self) -> dict[str, Any]:
         behind = [str(partition) for partition in self.behind]
@@ -50,7 +54,10 @@ class Offset:
         return cls(**{**logged, "ends": ends, "begins": begins, "behind": behind})
 
     def punctuation(self) -> Punctuation:
-        return Punctuation(tick=self.tick, ended=self.ended, behind=self.behind, clocks=self.clocks)
+        return Punctuation(
+            tick=self.tick, ended=self.ended, behind=self.behind, clocks=self.clocks,
+            control=self.control, paused=self.paused,
+        )  # fmt: skip
 
 
 class Planner(ABC):

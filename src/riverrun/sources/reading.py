@@ -25,5 +25,5 @@ def read_ranges(
         reading = reader.read(lot, now)
         said.add(Punctuation(highs=reading.highs))
         yield [*reading.chunks, reading.counts.chunk()]
-    told = [Status(tick=now.tick).chunk()]
+    told = [Status(tick=now.tick, control=said.control, paused=said.paused).chunk()]
     yield [*told, *marks(said, program.pages)] if program.steps else told

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from riverrun.control import Command
 from riverrun.kernels.letters import Original, RecordPlace
 from riverrun.kernels.lots import Lot
 from riverrun.kernels.program import Program
@@ -45,6 +46,10 @@ class Source(ABC):
 
         What is in a lot follows from the ranges alone. Records that are gone are `RecordsGone`.
         """
+
+    @abstractmethod
+    def commands(self, application: str, start: int, end: int) -> list[Command]:
+        """A range of the application's control log."""
 
     @abstractmethod
     def originals(self, places: list[RecordPlace]) -> Mapping[RecordPlace, Original]:

@@ -146,7 +146,10 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Task]:
         target = Offset.of(end)
         dealt = tasks(Offset.of(start), target)
-        marks = [target.punctuation(), *(Punctuation() for _ in dealt[1:])]
+        said = target.punctuation()
+        name, before = self.job.program.name, Offset.of(start).control
+        said.commands = self.job.source.commands(name, before, target.control)
+        marks = [said, *(Punctuation() for _ in dealt[1:])]
         now = Now(target.tick, self.job.source.wall, target.clocks)
         return [Task(ranges, mark, now) for ranges, mark in zip(dealt, marks, strict=True)]
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from riverrun.app import App
 from riverrun.clock import Now, Punctuation
+from riverrun.control import Command, is_paused, paused_after
 from riverrun.delivery import encode
 from riverrun.delivery.alerts import LateShares
 from riverrun.delivery.encode import Line, lines, ordered
@@ -67,6 +68,8 @@ class Checkpoint:
     heads: dict[Place, bytes] = field(default_factory=dict)
     stores: dict[Place, MemoryStore] = field(default_factory=dict)
     clocks: dict[str, int] | None = field(default_factory=dict)
+    control: int = 0
+    paused: list[str] = field(default_factory=list)
 
 
 class Driver:
@@ -142,6 +145,10 @@ class Driver:
             record = Record(as_bytes(value), as_bytes(key), timestamp, partition, marks)
             self.topics.append(topic, record)
 
+    def control(self, kind: str, target: str, **body: Any) -> None:
+        """Adds a command to the control log: it takes effect with the next batch."""
+        self.topics.asked.append(Command(len(self.topics.asked), kind, target, body))
+
     def run(self, **drawn: str) -> Lines:
         """Runs the batches of drawn tables, one per topic, and returns what comes out of them.
 
@@ -172,6 +179,7 @@ class Driver:
 
     def batch_up_to(self, ends: Ends, *, ended: bool = False) -> Lines:
         found, checkpoint, status = self._run(dict(ends), ended)
+        ends = checkpoint.read
         for topic, record in self.written:
             self.topics.append(topic, record)
         self.history.append((self.tick, dict(ends), ended))
@@ -223,10 +231,17 @@ class Driver:
 
     def _run(self, ends: Ends, ended: bool) -> tuple[list[Line], Checkpoint, Status]:
         start = self.checkpoint
-        punctuation = Punctuation(tick=self.tick, ended=ended, clocks=start.clocks)
+        control = len(self.topics.asked)
+        commands = self.topics.commands(self.program.name, start.control, control)
+        paused = paused_after(start.paused, commands)
+        ends = {p: end for p, end in ends.items() if not is_paused(p.topic, paused)}
+        punctuation = Punctuation(
+            tick=self.tick, ended=ended, clocks=start.clocks, control=control, paused=paused,
+            commands=commands,
+        )  # fmt: skip
         outbox = Outbox(self.program, self.reader.evaluator, self.topics.originals)
         chunks = self._read(ends, punctuation)
-        checkpoint = Checkpoint(read={**start.read, **ends})
+        checkpoint = Checkpoint({**start.read, **ends}, control=control, paused=paused)
         for level in range(len(self.kernels)):
             chunks = [
                 chunk

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from riverrun.control import SOURCE, control_topic
 from riverrun.errors import ProgramError
 from riverrun.plan.nodes import Late, Node, Output, Plan, Source, SparkStep, Step, Union
 from riverrun.plan.rows import changes, inputs_of, nodes_of, steps_of
@@ -34,15 +35,17 @@ def _refuse_same_topics(nodes: list[Node]) -> None:
                 got=f"first at {sources[node.topic].at}",
                 hint="declare it once and use it twice",
             )
+    if len(sources) > SOURCE:
+        raise ProgramError(f"a program reads at most {SOURCE} topics", got=len(sources))
 
 
 def _refuse_own_topic(app: str, outputs: tuple[Output, ...]) -> None:
     for output in outputs:
-        if output.sink.kafka_topic() == f"{app}.progress":
+        if output.sink.kafka_topic() in (f"{app}.progress", control_topic(app)):
             raise ProgramError(
                 f"the topic {output.sink.kafka_topic()!r} is riverrun's own",
                 where=output.at,
-                hint="it holds what is delivered: write to another",
+                hint="it holds what is delivered, or what is asked: write to another",
             )
 
 

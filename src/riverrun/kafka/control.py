@@ -1,0 +1,49 @@
+"""The control log as a topic: never compacted, kept for ever, in one partition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from riverrun.control import Command, control_topic
+from riverrun.kafka import admin
+from riverrun.kafka.ranges import RangeReader
+from riverrun.kafka.records import Record
+from riverrun.kafka.sender import Sender
+from riverrun.kafka.topics import KafkaTopics
+from riverrun.partitions import Partition, Range
+
+KEPT = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+
+
+class ControlLog:
+    """The commands of one application."""
+
+    def __init__(self, client: Mapping[str, str], application: str) -> None:
+        self.client, self.topic = client, control_topic(application)
+        self.partition = Partition(self.topic, 0)
+
+    def make(self) -> None:
+        """Makes the topic if it is missing."""
+        if self.topic not in {topic.name for topic in admin.topics(self.client)}:
+            admin.create_topic(self.client, self.topic, partitions=1, config=KEPT)
+
+    def exists(self) -> bool:
+        return self.topic in {topic.name for topic in admin.topics(self.client)}
+
+    def send(self, command: Command) -> int:
+        """Adds a command; returns the offset up to which it has to be read to have taken effect."""
+        self.make()
+        sender = Sender(self.client, self.topic)
+        sender.send(Record(command.encoded()))
+        sender.flush()
+        return self.end()
+
+    def end(self) -> int:
+        return KafkaTopics(self.client).ends([self.partition])[self.partition]
+
+    def commands(self, start: int, end: int) -> list[Command]:
+        if start >= end:
+            return []
+        [read] = RangeReader(self.client).read([[Range(self.partition, start, end)]], frozenset())
+        found = read[self.partition]
+        return [Command.decoded(*pair) for pair in zip(found.offsets, found.values, strict=True)]

@@ -14,11 +14,11 @@ from riverrun.durations import Duration, microseconds, milliseconds_of
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.formats import Format, format_of
 from riverrun.kernels.letters import OnError
-from riverrun.kernels.program import Program
+from riverrun.kernels.program import Program, ReadTopic
 from riverrun.operators.to_table import topic_table
 from riverrun.outputs import Delivery
 from riverrun.plan.building import checked_condition, checked_policy, refuse_twice
-from riverrun.plan.nodes import Output, Plan, Source
+from riverrun.plan.nodes import Output, Plan
 from riverrun.plan.rows import changes
 from riverrun.schema import METADATA, Schema, nested, parse
 from riverrun.sinks.kafka.sink import check_topic
@@ -88,7 +88,7 @@ class App:
         pace = Pace(microseconds(lateness, at), microseconds(idle, at), _by(when, producer))
         if pace.by == "tick":
             given.check_processing_time(pace, producer, punctuation)
-        node = Source(
+        node = ReadTopic(
             topic, given.columns, given.rows(when), key, when, pace, start, on_loss, at,
             given.checked_producer(producer), given.checked_condition(punctuation, when),
             None if max_ahead is None else microseconds(max_ahead, at),
@@ -136,7 +136,7 @@ class App:
         rows = given.rows(when)
         policy = checked_policy(on_error, None, at)
         ahead = None if max_ahead is None else microseconds(max_ahead, at)
-        source = Source(
+        source = ReadTopic(
             topic, given.columns, rows, key if isinstance(key, str) else None, when, pace,
             "earliest", on_loss, at, max_ahead=ahead, on_error=policy, table_key=keys,
             format=format_of(format, at),

@@ -13,6 +13,7 @@ from riverrun.columns import RowForm
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.kernels import sql
 from riverrun.kernels.letters import OnError
+from riverrun.kernels.program import ReadTopic
 from riverrun.operators.registry import refuse_taken_kind
 from riverrun.outputs import Sink
 from riverrun.plan.building import checked_condition, checked_policy
@@ -23,7 +24,6 @@ from riverrun.plan.nodes import (
     Node,
     Output,
     Select,
-    Source,
     Step,
     Union,
     Where,
@@ -167,7 +167,7 @@ def _frozen(sink: Sink) -> bool:
 def _origin(node: Node) -> str:
     while isinstance(node, Where | Select | WithColumns | KeyBy | Explode | Late):
         node = node.input
-    return node.topic if isinstance(node, Source) else getattr(node, "name", "union")
+    return node.topic if isinstance(node, ReadTopic) else getattr(node, "name", "union")
 
 
 def explode_node(rows: Relation, column: str, at: Location) -> Explode:
@@ -230,13 +230,13 @@ def applied(rows: Node, make: MakesStep, form: RowForm, at: Location) -> Step:
     return step
 
 
-def read_again(rows: Relation, topic: str, pace: Pace, at: Location) -> Source:
+def read_again(rows: Relation, topic: str, pace: Pace, at: Location) -> ReadTopic:
     """Writes rows to a topic, and reads them from there."""
     node = rows.node
     schema, key = node.schema.visible, key_of(node)
     rows.registry.add(Output(node, Topic(topic), at, on_error=checked_policy(None, node, at)))
     read = Schema(schema.with_plain_times.columns).with_metadata
-    return Source(
+    return ReadTopic(
         topic, schema, read, key[0] if len(key) == 1 else None, ColumnTime("_timestamp"), pace,
         "earliest", "stop", at, table_key=key if changes(node) else (), own=True,
     )  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any, assert_never
 from riverrun.durations import UNITS, duration_text
 from riverrun.errors import Location
 from riverrun.formats import JSON, Format
+from riverrun.kernels.program import ReadTopic
 from riverrun.outputs import Sink
 from riverrun.plan.nodes import (
     Emitted,
@@ -19,7 +20,6 @@ from riverrun.plan.nodes import (
     Output,
     Plan,
     Select,
-    Source,
     SparkStep,
     Step,
     Union,
@@ -34,8 +34,8 @@ from riverrun.sinks.kafka.dead import DEAD_SCHEMA, dead_output
 MAX_AHEAD = UNITS["day"]
 
 
-def sources_of(plan: Plan) -> list[Source]:
-    return [node for node in nodes_of(plan.outputs) if isinstance(node, Source)]
+def sources_of(plan: Plan) -> list[ReadTopic]:
+    return [node for node in nodes_of(plan.outputs) if isinstance(node, ReadTopic)]
 
 
 def as_text(plan: Plan, folder: Path) -> str:
@@ -51,7 +51,7 @@ def as_text(plan: Plan, folder: Path) -> str:
     return "\n\n".join("\n".join(block) for block in blocks)
 
 
-def _source_block(source: Source, folder: Path) -> list[str]:
+def _source_block(source: ReadTopic, folder: Path) -> list[str]:
     pace = source.pace
     return [
         _headline(f"source {source.topic}", source.at, folder),
@@ -64,7 +64,7 @@ def _source_block(source: Source, folder: Path) -> list[str]:
     ]
 
 
-def _unusual(source: Source) -> dict[str, str | None]:
+def _unusual(source: ReadTopic) -> dict[str, str | None]:
     """What a source says beyond the defaults."""
     found: dict[str, str | None] = _format(source.format)
     if source.producer is not None:
@@ -80,13 +80,13 @@ def _format(format: Format) -> dict[str, str | None]:
     return {} if format == JSON else {"format": format.name}
 
 
-def _policy(node: Source | Step | Output) -> dict[str, str | None]:
+def _policy(node: ReadTopic | Step | Output) -> dict[str, str | None]:
     """What happens to rows that fail, where the program says so."""
     said = node.on_error != ("stop" if _always_stops(node) else "set aside")
     return {"on_error": node.on_error} if said else {}
 
 
-def _always_stops(node: Source | Step | Output) -> bool:
+def _always_stops(node: ReadTopic | Step | Output) -> bool:
     inputs = (node.input,) if isinstance(node, Output) else inputs_of(node)
     return any(map(changes, inputs[:1]))
 
@@ -155,7 +155,7 @@ def _place(at: Location, folder: Path) -> str:
 
 def paths(node: Node) -> Iterator[tuple[Node, list[Node]]]:
     """Every way from a source or a step to this node, with the stateless steps passed on it."""
-    if isinstance(node, Source | Step):
+    if isinstance(node, ReadTopic | Step):
         yield node, []
         return
     for each in inputs_of(node):
@@ -193,8 +193,8 @@ def operation(node: Node) -> str:
             return f"table by {', '.join(node.table.keys)}"
         case Union():
             return "union"
-        case Source() | Step():
-            return node.topic if isinstance(node, Source) else node.name
+        case ReadTopic() | Step():
+            return node.topic if isinstance(node, ReadTopic) else node.name
         case _:
             assert_never(node)
 
@@ -214,7 +214,7 @@ def as_dict(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _source_dict(source: Source) -> dict[str, Any]:
+def _source_dict(source: ReadTopic) -> dict[str, Any]:
     return {
         "topic": source.topic,
         "schema": _schema_dict(source.schema),

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from riverrun.columns import GONE, HIDDEN
 from riverrun.edges import Edge
+from riverrun.kernels.program import ReadTopic
 from riverrun.plan.nodes import (
     Emitted,
     Explode,
@@ -14,7 +15,6 @@ from riverrun.plan.nodes import (
     Late,
     Node,
     Select,
-    Source,
     SparkStep,
     Step,
     Union,
@@ -32,7 +32,7 @@ Path = tuple[Edge, str | None]
 def paths(node: Node) -> Iterator[Path]:
     """Every way from an origin's rows to this node."""
     match node:
-        case Source():
+        case ReadTopic():
             yield Edge("source", node.topic), None
         case Late():
             yield node.input.does.late_edge(node.number), None

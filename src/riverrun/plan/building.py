@@ -8,7 +8,8 @@ from typing import TypedDict
 from riverrun.errors import Location, ProgramError
 from riverrun.kernels import sql
 from riverrun.kernels.letters import OnError
-from riverrun.plan.nodes import Emitted, Node, Source, Step
+from riverrun.kernels.program import ReadTopic
+from riverrun.plan.nodes import Emitted, Node, Step
 from riverrun.plan.rows import changes, inputs_of
 from riverrun.schema import RESERVED, Schema
 
@@ -87,7 +88,7 @@ def origin_name(node: Node) -> str:
 
 
 def _origins(node: Node) -> list[str]:
-    if isinstance(node, Source):
+    if isinstance(node, ReadTopic):
         return [node.topic]
     if isinstance(node, Step | Emitted):
         return [node.name]

@@ -28,7 +28,7 @@ from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.lots import LotReader
 from riverrun.kernels.messages import Status
 from riverrun.kernels.pages import PageKernel
-from riverrun.kernels.program import SourceSpec
+from riverrun.kernels.program import ReadTopic
 from riverrun.kernels.state import SegmentCache
 from riverrun.outputs import OutputSpec
 from riverrun.partitions import Range
@@ -165,7 +165,7 @@ class Driver:
             found += self.batch()
         return found
 
-    def _source(self, topic: str) -> SourceSpec:
+    def _source(self, topic: str) -> ReadTopic:
         known = {source.topic: source for source in self.program.sources}
         if topic not in known:
             raise InputError(

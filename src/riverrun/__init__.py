@@ -115,12 +115,13 @@ _HOMES = {
     "riverrun.times": ("append_time", "device_time", "processing_time"),
 }
 
+if not TYPE_CHECKING:  # to a type checker, every name would be there
 
-def __getattr__(name: str) -> Any:
-    """Names are imported when they are used: a command that needs no DuckDB starts without it."""
-    if name == "sinks":
-        return importlib.import_module("riverrun.sinks")
-    for module, names in _HOMES.items():
-        if name in names:
-            return getattr(importlib.import_module(module), name)
-    raise AttributeError(f"module 'riverrun' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        """Names are imported when they are used: what needs no DuckDB starts without it."""
+        if name == "sinks":
+            return importlib.import_module("riverrun.sinks")
+        for module, names in _HOMES.items():
+            if name in names:
+                return getattr(importlib.import_module(module), name)
+        raise AttributeError(f"module 'riverrun' has no attribute {name!r}")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from riverrun.arguments import checked, names, shown
 from riverrun.clock import By, Pace
 from riverrun.compiler.compile import compile_program, spark_functions
 from riverrun.durations import Duration, microseconds, milliseconds_of
@@ -27,6 +28,7 @@ from riverrun.times import ColumnTime, EventTime, ProcessingTime
 PAGES = 32
 
 
+@checked
 class App:
     """A program under construction. State, topics and checkpoints carry its name."""
 
@@ -42,10 +44,6 @@ class App:
             )
         if not 1 <= pages <= 4096:
             raise ProgramError("pages is a number from 1 to 4096", where=self.at, got=pages)
-        if delivery not in ("exactly once", "at least once"):
-            raise ProgramError(
-                'delivery is "exactly once" or "at least once"', where=self.at, got=repr(delivery)
-            )
         self.name, self.pages, self.delivery = name, pages, delivery
         self.outputs: list[Output] = []
 
@@ -86,7 +84,7 @@ class App:
             if name is not None and name not in dict(METADATA):
                 given.columns.require(name, at)
         given.check_time(when)
-        given.check_start(start, on_loss)
+        given.check_start(start)
         pace = Pace(microseconds(lateness, at), microseconds(idle, at), _by(when, producer))
         if pace.by == "tick":
             given.check_processing_time(pace, producer, punctuation)
@@ -103,7 +101,7 @@ class App:
         topic: str,
         *,
         schema: str,
-        key: str | list[str],
+        key: str | Sequence[str],
         time: str | EventTime = "_timestamp",
         lateness: Duration = "0 seconds",
         idle: Duration = "10 seconds",
@@ -124,7 +122,7 @@ class App:
         """
         at = caller()
         check_topic(topic, at)
-        keys = (key,) if isinstance(key, str) else tuple(key)
+        keys = names("key", key, 'key="id"')
         given = _Given(parse(schema, at), at)
         if not keys:
             raise ProgramError("a table needs a key", where=at, hint='key="id"')
@@ -134,7 +132,6 @@ class App:
             refuse_twice(name, keys, at)
         when = ColumnTime(time) if isinstance(time, str) else time
         given.check_time(when)
-        given.check_start("earliest", on_loss)
         pace = Pace(microseconds(lateness, at), microseconds(idle, at), _by(when, None))
         rows = given.rows(when)
         policy = checked_policy(on_error, None, at)
@@ -147,6 +144,9 @@ class App:
         return Table(self, topic_table(source, replicate=replicate))
 
     def add(self, output: Output) -> None:
+        """Note an output; `.to(…)` makes it."""
+        if not isinstance(output, Output):
+            raise ProgramError("add needs an output", where=caller(), got=shown(output))
         node = output.input
         output.sink.check(node.schema, table=changes(node), where=output.at)
         self.outputs.append(output)
@@ -225,11 +225,9 @@ class _Given:
                 hint="a key is of single values",
             )
 
-    def check_start(self, start: str, on_loss: str) -> None:
+    def check_start(self, start: str) -> None:
         if start not in ("earliest", "latest"):
             milliseconds_of(start, self.at, "a starting position")
-        if on_loss not in ("stop", "skip"):
-            raise ProgramError("on_loss is one of stop, skip", where=self.at, got=repr(on_loss))
 
     def check_processing_time(
         self, pace: Pace, producer: str | None, punctuation: str | None

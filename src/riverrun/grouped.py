@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from riverrun.aggregate import Agg
+from riverrun.arguments import checked
 from riverrun.durations import Duration, microseconds
 from riverrun.errors import ProgramError, caller
 from riverrun.kernels.letters import OnError
@@ -25,6 +26,7 @@ WHOLE = AllTime()
 
 
 @dataclass(frozen=True)
+@checked
 class Grouped(Generic[T]):
     """Rows with a group key, and perhaps a window: one `.agg(…)` away from a table."""
 
@@ -56,8 +58,6 @@ class Grouped(Generic[T]):
         check_window(self.rows, window, late_alert, at)
         if emit is None:
             emit = "ready" if window.closes else "changes"
-        if emit not in ("changes", "ready", "final"):
-            raise ProgramError("emit is one of changes, ready, final", where=at, got=repr(emit))
         period = microseconds(updatable, at)
         return replace(self, per=window, updatable=period, emit=emit, late_alert=late_alert)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from riverrun.arguments import checked, shown
 from riverrun.clock import Pace
 from riverrun.columns import RowForm
 from riverrun.errors import Location, ProgramError, caller
@@ -74,6 +75,7 @@ def checked_columns(
 
 
 @dataclass(frozen=True)
+@checked
 class Relation:
     """What streams and tables share: rows that can be filtered, computed and written."""
 
@@ -180,10 +182,17 @@ def explode_node(rows: Relation, column: str, at: Location) -> Explode:
     return Explode(rows.node, column, Schema(columns), at)
 
 
-def union_node(all_rows: tuple[Relation, ...], at: Location) -> Union:
-    mine = all_rows[0].node.schema.visible
-    for other in all_rows[1:]:
-        theirs = other.node.schema.visible
+def node_of(rows: object, what: str, at: Location) -> Node:
+    """What `.union(…)` or `.join(…)` is given, which may be anything."""
+    if not isinstance(rows, Relation):
+        raise ProgramError(f"{what} needs a stream or a table", where=at, got=shown(rows))
+    return rows.node
+
+
+def union_node(nodes: tuple[Node, ...], at: Location) -> Union:
+    mine = nodes[0].schema.visible
+    for other in nodes[1:]:
+        theirs = other.schema.visible
         if {(c.name, c.type) for c in theirs.columns} != {(c.name, c.type) for c in mine.columns}:
             raise ProgramError(
                 "a union needs the same columns on both sides",
@@ -191,7 +200,7 @@ def union_node(all_rows: tuple[Relation, ...], at: Location) -> Union:
                 got=f"{mine.ddl()} and {theirs.ddl()}",
                 hint="bring them in line with select()",
             )
-    return Union(tuple(rows.node for rows in all_rows), mine, at)
+    return Union(nodes, mine, at)
 
 
 MakesStep = Callable[[Node, Location], Step]
@@ -202,7 +211,12 @@ def applied(rows: Node, make: MakesStep, form: RowForm, at: Location) -> Step:
     """A step of one's own, whose rows leave in the form that is expected."""
     if not callable(make):
         raise ProgramError("apply needs what makes a step", where=at, got=repr(make), hint=APPLY)
-    step = make(rows, at)
+    try:
+        step = make(rows, at)
+    except TypeError as error:
+        raise ProgramError(
+            "what apply was given fails on rows and their line", where=at, got=error, hint=APPLY
+        ) from error
     if not isinstance(step, Step):
         raise ProgramError(
             "what apply was given makes no step", where=at, got=repr(step), hint=APPLY

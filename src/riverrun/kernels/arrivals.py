@@ -11,7 +11,7 @@ from riverrun.kernels import positions
 from riverrun.kernels.letters import LAST
 from riverrun.kernels.program import ReadTopic
 from riverrun.schema import METADATA, literal, quoted
-from riverrun.times import ColumnTime, DeviceTime, ProcessingTime
+from riverrun.times import AppendTime, ColumnTime, DeviceTime, ProcessingTime
 
 TICK = "/*tick*/"
 LATEST = "/*latest*/"
@@ -54,7 +54,7 @@ def _stated_moment(source: ReadTopic) -> str:
             return "event_time"
         case ProcessingTime():
             return f"make_timestamp({TICK})"
-        case _:
+        case ColumnTime() | AppendTime():
             return RECORDED
 
 

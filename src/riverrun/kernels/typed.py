@@ -70,6 +70,7 @@ def _check(name: str, sql: str, type: pl.DataType) -> Check:
         return _float(refused)
     if isinstance(type, pl.Datetime):
         return _moment(refused)
+    # any other: made of others, and checked by what Polars makes of it
     plain = {pl.String: str, pl.Boolean: bool, pl.Date: date, pl.Time: time}.get(type.base_type())
     return _any(type, refused) if plain is None else _plain(plain, refused)
 

@@ -28,18 +28,21 @@ if TYPE_CHECKING:
     )
     from riverrun.app import App
     from riverrun.errors import ProgramError, RiverrunError
+    from riverrun.functions import function
     from riverrun.grouped import Grouped
     from riverrun.operators.windows.all_time import all_time
     from riverrun.operators.windows.hopping import hopping
     from riverrun.operators.windows.session import session
     from riverrun.operators.windows.sliding import sliding
     from riverrun.operators.windows.tumbling import tumbling
+    from riverrun.own_aggregates import Aggregate
     from riverrun.processor import FrameProcessor, Processor
     from riverrun.sinks import delta, parquet, postgres, screen, sqlite, topic, webhook
     from riverrun.stream import Stream, Table
     from riverrun.times import append_time, device_time, processing_time
 
 __all__ = [
+    "Aggregate",
     "App",
     "FrameProcessor",
     "Grouped",
@@ -62,6 +65,7 @@ __all__ = [
     "device_time",
     "distinct",
     "first",
+    "function",
     "hopping",
     "last",
     "max",
@@ -110,6 +114,8 @@ _HOMES = {
     ),
     "riverrun.app": ("App",),
     "riverrun.errors": ("ProgramError", "RiverrunError"),
+    "riverrun.functions": ("function",),
+    "riverrun.own_aggregates": ("Aggregate",),
     "riverrun.processor": ("FrameProcessor", "Processor"),
     "riverrun.sinks": ("delta", "parquet", "postgres", "screen", "sqlite", "topic", "webhook"),
     "riverrun.grouped": ("Grouped",),

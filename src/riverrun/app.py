@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, Literal
 
 from riverrun.compiler.compile import compile_program, spark_functions
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.event_time import By, Duration, Pace, microseconds, milliseconds_of
+from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.program import Program
 from riverrun.operators.to_table import topic_table
@@ -45,6 +47,8 @@ class App:
             )
         self.name, self.pages, self.delivery = name, pages, delivery
         self.outputs: list[Output] = []
+        self.functions: dict[str, Function] = {}
+        """Those that were handed to .map(…) and .filter(…), by the name that queries call."""
 
     def stream(
         self,
@@ -146,6 +150,12 @@ class App:
         columns = output.input.schema.visible
         check_columns(output.sink, columns, table=changes(output.input), where=output.at)
         self.outputs.append(output)
+
+    def named(self, function: Function) -> Function:
+        names = (f"{function.name} {number}" if number else function.name for number in count())
+        name = next(each for each in names if each not in self.functions)
+        self.functions[name] = replace(function, name=name)
+        return self.functions[name]
 
     def program(self) -> Program:
         """The program, compiled; an error here names the line at fault."""

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.event_time import Pace
 from riverrun.kernels import sql
+from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
-from riverrun.plan.building import checked_condition, checked_policy
+from riverrun.plan.building import call_of, checked_condition, checked_policy
+from riverrun.plan.handed import condition_of
 from riverrun.plan.nodes import (
     Explode,
     KeyBy,
     Late,
+    Map,
     Node,
     Output,
     Select,
@@ -24,15 +28,19 @@ from riverrun.plan.nodes import (
     WithColumns,
 )
 from riverrun.plan.rows import changes, key_of
+from riverrun.processor import Event
 from riverrun.schema import RESERVED, Column, Schema, quoted
 from riverrun.sinks import Screen, Sink, Topic
 from riverrun.times import ColumnTime
 
 
 class Registry(Protocol):
-    """What the language needs of an application: a place to note outputs."""
+    """What the language needs of an application: a place to note outputs and functions."""
 
     def add(self, output: Output) -> None: ...
+
+    def named(self, function: Function) -> Function:
+        """The function under a name that no other has."""
 
 
 def named_expressions(
@@ -80,6 +88,11 @@ class Relation:
     def _where(self, condition: str) -> Where:
         at, schema = caller(), self.node.schema
         return Where(self.node, checked_condition(condition, schema, at), schema, at)
+
+    def _filter(self, call: Callable[[Event], bool | None]) -> Where:
+        at, schema = caller(), self.node.schema
+        function = self.registry.named(condition_of(call, schema, at))
+        return Where(self.node, call_of(function, schema), schema, at, function)
 
     def _select(self, positional: tuple[str, ...], named: dict[str, str]) -> Select:
         at, schema = caller(), self.node.schema
@@ -129,7 +142,7 @@ class Relation:
 
 
 def _screen_name(node: Node) -> str:
-    while isinstance(node, Where | Select | WithColumns | KeyBy | Explode | Late):
+    while isinstance(node, Where | Select | WithColumns | Map | KeyBy | Explode | Late):
         node = node.input
     origin = node.topic if isinstance(node, Source) else getattr(node, "name", "union")
     return f"screen:{origin}"

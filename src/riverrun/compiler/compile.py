@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from riverrun.columns import HEADERS, HIDDEN, PLACE
+from riverrun.compiler.functions import functions_of
 from riverrun.compiler.passes import passed
 from riverrun.compiler.paths import paths, relation_of
 from riverrun.edges import Edge
@@ -49,6 +50,7 @@ def compile_program(given: Plan, delivery: Guarantee) -> Program:
         outputs=(*map(_output_spec, plan.outputs), dead_output(plan.name)),
         spark_steps=tuple(SparkSpec(step.name, step.input.schema.visible) for step in sparks),
         delivery=delivery,
+        functions=functions_of(plan.outputs),
     )
 
 

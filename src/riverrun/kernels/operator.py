@@ -18,6 +18,7 @@ from riverrun.columns import AT, CHANGE, PLACE, SLOT, TIME, RowForm
 from riverrun.edges import Edge
 from riverrun.errors import Location
 from riverrun.event_time import BEGINNING, END
+from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError, Verdict
 from riverrun.kernels.state import SegmentList
 from riverrun.schema import Schema, column_list
@@ -119,6 +120,8 @@ class Batch:
     topics: tuple[str, ...] = ()
     """What is read, by the number that positions hold."""
     pages: int = 1
+    functions: tuple[Function, ...] = ()
+    """The program's own, that conditions may call."""
 
     @property
     def rows(self) -> pl.DataFrame | None:
@@ -232,6 +235,11 @@ class Operator(ABC):
     def fails_on(self) -> str | None:
         """What the kernel itself may set aside, for people; None if it takes whatever entered."""
 
+    @property
+    @abstractmethod
+    def functions(self) -> tuple[Function, ...]:
+        """Those of the user's own that its entry calls, beside those named in expressions."""
+
     @abstractmethod
     def versions(self, rows: str) -> str | None:
         """The query for a table's versions, if it is one that others may keep for themselves."""
@@ -278,6 +286,10 @@ class PlainOperator(Operator):
     @property
     def fails_on(self) -> str | None:
         return None
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        return ()
 
     def versions(self, rows: str) -> str | None:
         return None

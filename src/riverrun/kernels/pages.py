@@ -86,7 +86,7 @@ class PageKernel:
 
     def __init__(self, program: Program, level: int, cache: SegmentCache, scope: str) -> None:
         self.program, self.paces = program, program.paces
-        self.router = Router(program, shared_evaluator())
+        self.router = Router(program, shared_evaluator(program.functions))
         self.moment: Moment | None = None
         self.steps = [step for step in program.steps if step.level == level]
         self.last = level + 1 == program.levels
@@ -160,6 +160,7 @@ class PageKernel:
             release=released,
             topics=self.program.topics,
             pages=self.program.pages,
+            functions=self.program.functions,
         )
 
     def _advanced(self, step: PlacedStep, visit: Visit, batch: Batch) -> Result:

@@ -17,6 +17,7 @@ from riverrun.columns import RowForm
 from riverrun.errors import JobError, Location, ProgramError
 from riverrun.event_time import END, duration_text
 from riverrun.kernels.aggregates import prepared, results
+from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.operator import (
     Batch,
@@ -29,6 +30,7 @@ from riverrun.kernels.operator import (
     Words,
 )
 from riverrun.kernels.parts import Aggregation
+from riverrun.own_aggregates import Aggregate as OwnAggregate
 from riverrun.plan.building import origin_name
 from riverrun.plan.nodes import Node, Step
 from riverrun.plan.rows import changes
@@ -158,7 +160,7 @@ class Aggregate(Operator, Generic[W_co]):
     def frozen(self) -> dict[str, Any]:
         return {
             "window": {"kind": self.window.kind, **asdict(self.window)},
-            "aggregates": [asdict(each) for each in self.aggregations],
+            "aggregates": [each.frozen for each in self.aggregations],
         }
 
     def settings(self) -> dict[str, Any]:
@@ -183,6 +185,11 @@ class Aggregate(Operator, Generic[W_co]):
     @property
     def fails_on(self) -> str | None:
         return None
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        own = (each.own for each in self.aggregations if each.own is not None)
+        return () if self.signed else tuple(each.function for each in own)
 
     def versions(self, rows: str) -> str | None:
         return None
@@ -211,7 +218,7 @@ def without_row(rows: pl.DataFrame) -> pl.DataFrame:
 
 def aggregate(
     rows: Node,
-    aggregates: Mapping[str, Agg],
+    aggregates: Mapping[str, Agg | OwnAggregate],
     *,
     keys: tuple[str, ...],
     name: str | None,
@@ -225,15 +232,16 @@ def aggregate(
     if not aggregates:
         raise ProgramError("agg needs at least one aggregate", where=at)
     signed, schema = changes(rows), rows.schema
+    step = name or f"{origin_name(rows)}_by_{'_'.join(keys)}{window.suffix}"
     made = tuple(
-        aggregation(each, agg, schema, at, signed=signed, windowed=window.closes)
+        aggregation(each, agg, schema, at, step=step, signed=signed, windowed=window.closes)
         for each, agg in aggregates.items()
     )
     _check_comparisons(window, made, at)
     columns = window.columns(schema, keys) + tuple(c for a in made for c in result_columns(a))
     refuse_clash(columns, at)
     does = Aggregate(
-        name=name or f"{origin_name(rows)}_by_{'_'.join(keys)}{window.suffix}",
+        name=step,
         keys=keys,
         key_types=tuple(map(schema.type_of, keys)),
         schema=Schema(columns),

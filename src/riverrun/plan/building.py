@@ -7,10 +7,11 @@ from typing import TypedDict, get_args
 
 from riverrun.errors import Location, ProgramError
 from riverrun.kernels import sql
+from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
 from riverrun.plan.nodes import Emitted, Node, Source, Step
 from riverrun.plan.rows import changes, inputs_of
-from riverrun.schema import RESERVED, Schema
+from riverrun.schema import RESERVED, Schema, column_list, quoted
 
 POLICIES = get_args(OnError)
 
@@ -67,6 +68,11 @@ def checked_condition(condition: str, schema: Schema, at: Location) -> str:
     if found != "BOOLEAN":
         raise ProgramError("a condition must be true or false", where=at, got=f"{text}: {found}")
     return text
+
+
+def call_of(function: Function, schema: Schema) -> str:
+    """SQL that gives a function the columns of a row."""
+    return f"{quoted(function.name)}({column_list(schema.visible.names)})"
 
 
 def checked_policy(on_error: OnError | None, node: Node | None, at: Location) -> OnError:

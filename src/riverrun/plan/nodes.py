@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from riverrun.errors import Location
 from riverrun.event_time import Pace
+from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.operator import Operator
 from riverrun.schema import Schema
@@ -51,6 +52,8 @@ class Where:
     condition: str
     schema: Schema
     at: Location
+    function: Function | None = None
+    """Of the user's own, if the condition is a call of it."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,16 @@ class WithColumns:
 
     input: Node
     columns: tuple[tuple[str, str], ...]
+    schema: Schema
+    at: Location
+
+
+@dataclass(frozen=True)
+class Map:
+    """Rows made from rows by a function of the user's own."""
+
+    input: Node
+    function: Function
     schema: Schema
     at: Location
 
@@ -176,7 +189,7 @@ class Versions:
         return self.table.schema
 
 
-Stateless = Where | Select | WithColumns | Explode | KeyBy | SparkStep | Versions
+Stateless = Where | Select | WithColumns | Map | Explode | KeyBy | SparkStep | Versions
 Node = Source | Stateless | Union | Step | Emitted | Late
 
 

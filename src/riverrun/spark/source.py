@@ -35,6 +35,7 @@ from riverrun.delivery.destinations import Places
 from riverrun.edges import Edge
 from riverrun.event_time import Now, Punctuation
 from riverrun.kernels.chunks import Chunk
+from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import Original, RecordPlace
 from riverrun.kernels.lots import Lot, LotReader
 from riverrun.kernels.messages import Status, marks
@@ -105,8 +106,19 @@ class RiverrunSource(DataSource):
             places=job.places,
             status=job.status,
             collect=job.collect,
+            functions=Functions(self.options["job"] if job.program.functions else None),
             originals=Originals(self.options["job"] if job.client is None else None, job.client),
         )
+
+
+@dataclass(frozen=True)
+class Functions:
+    """The functions of a job: its bytes hold the user's code, which Spark would not send along."""
+
+    encoded: str | None
+
+    def __call__(self) -> tuple[Function, ...]:
+        return () if self.encoded is None else job_of(self.encoded).program.functions
 
 
 @dataclass(frozen=True)

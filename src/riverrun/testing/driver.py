@@ -1,6 +1,7 @@
 """Runs a program without a JVM: topics in memory, batches and clocks moved by hand.
 
-It runs the same readers, kernels and encoders as Spark does. It does not simulate Kafka's
+It runs the same readers, kernels and encoders as Spark does, and functions of the program's own
+twice: they must give the same for the same values. It does not simulate Kafka's
 transactions, Spark's scheduling, or `.spark(…)` steps.
 """
 
@@ -31,6 +32,7 @@ from riverrun.event_time import (
     topic_of,
 )
 from riverrun.kernels.chunks import Chunk
+from riverrun.kernels.functions import run_twice
 from riverrun.kernels.lots import LotReader
 from riverrun.kernels.messages import Status, marks
 from riverrun.kernels.pages import PageKernel
@@ -226,6 +228,10 @@ class Driver:
         return [rows[key] for key in sorted(rows)]
 
     def _run(self, ends: dict[str, int], ended: bool) -> tuple[list[Line], Checkpoint, Status]:
+        with run_twice():
+            return self._batch(ends, ended)
+
+    def _batch(self, ends: dict[str, int], ended: bool) -> tuple[list[Line], Checkpoint, Status]:
         start = self.checkpoint
         punctuation = Punctuation(tick=self.tick, ended=ended, clocks=start.clocks)
         outbox = Outbox(self.program, self.reader.evaluator, self.topics.originals)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import attrgetter
@@ -84,6 +85,20 @@ class Own:
         return JobError(f"{word} fails", where=self.at, got=cause_in(error, word, self.at))
 
 
+@contextmanager
+def errors_of(own: Iterable[Own]) -> Iterator[None]:
+    """Errors as they were raised: of one in an expression Polars only keeps the text."""
+    states = [_states(each) for each in own]
+    try:
+        yield
+    except JobError:
+        for each in states:
+            if each.failed is not None:
+                failed, each.failed = each.failed, None
+                raise failed from None
+        raise
+
+
 @dataclass(frozen=True)
 class Fold:
     own: Own
@@ -103,6 +118,8 @@ class States:
         names = own.state.names
         self.kind = type("State", (), {"__slots__": names})
         self.nested = any(self.columns.nested)
+        self.failed: JobError | None = None
+        """What `finish` failed with."""
         self.values = attrgetter(*names) if len(names) > 1 else self._only(names[0])
 
     @staticmethod
@@ -231,7 +248,11 @@ def _result(own: Own) -> Callable[[Parts, Aggregation], pl.Expr]:
             made = [finish(each) for each in parts.to_list()]
             return pl.Series(parts.name, made, dtype=type)
 
-        found: pl.Series = repeatable(own.word, own.at, run)
+        try:
+            found: pl.Series = repeatable(own.word, own.at, run)
+        except JobError as error:
+            states.failed = error
+            raise
         return found
 
     def result(parts: Parts, _: Aggregation) -> pl.Expr:

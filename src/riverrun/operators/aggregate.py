@@ -29,6 +29,7 @@ from riverrun.kernels.operator import (
     StepState,
     Words,
 )
+from riverrun.kernels.own_aggregates import Own, errors_of
 from riverrun.kernels.parts import Aggregation
 from riverrun.own_aggregates import Aggregate as OwnAggregate
 from riverrun.plan.building import origin_name
@@ -176,7 +177,8 @@ class Aggregate(Operator, Generic[W_co]):
         return prepared(rows, self.aggregations)
 
     def advance(self, state: StepState, batch: Batch) -> Result:
-        return self.window.advance(self, state, batch)
+        with errors_of(self._own):
+            return self.window.advance(self, state, batch)
 
     @property
     def wakes_with_tick(self) -> bool:
@@ -188,8 +190,11 @@ class Aggregate(Operator, Generic[W_co]):
 
     @property
     def functions(self) -> tuple[Function, ...]:
-        own = (each.own for each in self.aggregations if each.own is not None)
-        return () if self.signed else tuple(each.function for each in own)
+        return () if self.signed else tuple(each.function for each in self._own)
+
+    @property
+    def _own(self) -> list[Own]:
+        return [each.own for each in self.aggregations if each.own is not None]
 
     def versions(self, rows: str) -> str | None:
         return None

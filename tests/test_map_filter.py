@@ -124,9 +124,8 @@ def test_errors_are_dead_letters_with_the_line_of_the_function():
     assert [row["ms"] for row in values(driver)] == [5, 70]
     (letter,) = values(driver, "dead")
     line = line_of("return 1 // (row")
-    assert letter["cause"] == (
-        f"ZeroDivisionError: integer division or modulo by zero (test_map_filter.py:{line}, in fails)"
-    )
+    assert letter["cause"].startswith("ZeroDivisionError: ")
+    assert letter["cause"].endswith(f"(test_map_filter.py:{line}, in fails)")
 
 
 @pytest.mark.parametrize(

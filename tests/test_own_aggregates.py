@@ -300,5 +300,5 @@ def test_what_cannot_be_an_aggregate_is_refused(fact, make):
 
 
 def test_without_take_back_it_is_refused_over_a_table():
-    with pytest.raises(rr.ProgramError, match="Least cannot be taken of a table.* no take_back"):
+    with pytest.raises(rr.ProgramError, match=r"Least cannot be taken of a table.* no take_back"):
         views().to_table("user").group_by("page").agg(s=Least("x"))

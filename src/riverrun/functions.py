@@ -10,7 +10,7 @@ from typing import Any, get_args, get_type_hints
 
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.kernels.functions import Function, Over
-from riverrun.kernels.sql import is_new_function
+from riverrun.kernels.sql import is_free
 from riverrun.schema import RESERVED, fields_of, parse
 
 ANNOTATED: dict[Any, str] = {
@@ -70,7 +70,7 @@ def _checked_name(call: Callable[..., Any], at: Location) -> str:
             got=name or repr(call),
             hint="define it with def, and a name of letters, digits and _",
         )
-    if not is_new_function(name.lower()):
+    if not is_free(name.lower()):
         raise ProgramError(
             f"the name {name!r} is taken", where=at, hint="SQL has it already: choose another"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -90,7 +90,7 @@ class Function(Visible):
     nulls: bool = False
     """Whether it is given nulls. Else the result of a null is null."""
     given: Schema | None = None
-    """Of functions that give rows, which are lists of structs for DuckDB: their columns."""
+    """Of functions that give rows as dictionaries, lists of structs for DuckDB: their columns."""
     written: Any = None
     """What the program wrote, if that is not `call` itself."""
 
@@ -135,7 +135,7 @@ class Function(Visible):
 
     def _array(self, made: list[Any]) -> pa.Array:
         if self.given is not None:
-            return rows_array(columns_of(self.given), made)
+            return _rows_array(columns_of(self.given), made)
         check = columns_of(Schema((Column("the result", self.type),))).checks[0]
         return pa.array([check(value) for value in made], self._arrow)
 
@@ -175,9 +175,12 @@ class Function(Visible):
         return FunctionError(cause_in(error, self.word, self.at))
 
 
-def rows_array(columns: Columns, made: list[Any]) -> pa.Array:
+def _rows_array(columns: Columns, made: list[Any]) -> pa.Array:
     """Rows, None where there is none, as lists of one struct or none."""
-    arrays = columns.arrays([row for row in made if row is not None])
+    for row in made:
+        if row is not None and not isinstance(row, Mapping):
+            raise TypeError(f"the result is {row!r:.100}, not a dictionary")
+    arrays = columns.arrays([columns.row(row) for row in made if row is not None])
     structs = pa.StructArray.from_arrays(arrays, names=list(columns.names))
     ends = pc.cumulative_sum(pa.array([0, *(int(row is not None) for row in made)], pa.int32()))
     return pa.ListArray.from_arrays(ends, structs)

@@ -103,11 +103,12 @@ def errors_of(own: Iterable[Own]) -> Iterator[None]:
 class Fold:
     own: Own
 
-    def __call__(self, *lists: list[Any] | None) -> tuple[Any, ...]:
-        states, state = _states(self.own), _states(self.own).new()
+    def __call__(self, *lists: list[Any] | None) -> dict[str, Any]:
+        states, add = _states(self.own), self.own.does.add
+        state = states.new()
         for values in zip(*(each or () for each in lists), strict=True):
-            self.own.does.add(state, *values)
-        return states.checked(state)
+            add(state, *values)
+        return dict(zip(self.own.state.names, states.values(state), strict=True))
 
 
 class States:

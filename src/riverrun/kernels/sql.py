@@ -150,14 +150,14 @@ def _knowing(functions: Iterator[Function]) -> Iterator[None]:
             _checker().remove_function(each.name)
 
 
-def is_new_function(name: str) -> bool:
-    """Whether DuckDB has no word of that name."""
+def is_free(name: str) -> bool:
+    """Whether a function may have the name: neither DuckDB nor one of its extensions has it."""
     try:
-        nodes = list(_nodes(f"SELECT {name}(a)"))
+        _checker().create_function(name, lambda x: x, ["BIGINT"], "BIGINT")
+        _checker().remove_function(name)
+        return any(node.get("class") == "FUNCTION" for node in _nodes(f"SELECT {name}(a)"))
     except duckdb.Error:
         return False
-    known = _checker().execute("SELECT 1 FROM duckdb_functions() WHERE function_name = ?", [name])
-    return any(n.get("class") == "FUNCTION" for n in nodes) and not known.fetchall()
 
 
 def _refuse_unstable(expression: str, where: object) -> set[str]:

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
-from functools import cache
+from functools import cache, cached_property
 from numbers import Integral, Real
 from typing import Any
 
@@ -33,11 +33,15 @@ class Columns:
 
     def row(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """The values in order, each checked; all must be there, and no other."""
-        if len(values) != len(self.checks) or any(name not in values for name in self.names):
+        if len(values) != len(self.checks) or not values.keys() >= self._known:
             self._complain(values)
         return tuple(
             [check(values[name]) for name, check in zip(self.names, self.checks, strict=True)]
         )
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.names)
 
     def _complain(self, values: Mapping[str, Any]) -> None:
         for name in self.names:

@@ -99,6 +99,16 @@ def test_functions_over_columns_are_given_whole_columns_without_nulls():
     ]
 
 
+def test_where_every_row_has_a_null_there_is_no_call():
+    @rr.function("string", over="polars")
+    def first_letter(text):
+        return text[0][0] + text.str.slice(1)
+
+    driver = run(views().select("n", f="first_letter(page)"), "at | n\n12:00 | 1\n12:01 | 2")
+    assert [row["f"] for row in values(driver)] == [None, None]
+    assert driver.outputs["dead"] == []
+
+
 def test_arguments_come_as_they_are_unless_their_types_are_given():
     @rr.function("string")
     def as_it_comes(x):

@@ -219,7 +219,7 @@ def aggregation(
             hint="e.g. rr.count(), rr.sum('x')",
         )
     if agg.own is not None:
-        own = checked_own(agg.own, f"{step} {name}", schema, at, signed=signed)
+        own = checked_own(agg.own, f"aggregate {step} {name}", schema, at, signed=signed)
         taken_of, period = ", ".join(own.expressions), agg.period
         return Aggregation(
             name, own.word, taken_of, own.returns, signed=signed, compared_to=period, own=own

@@ -52,7 +52,7 @@ def _visible(frame: FrameType) -> dict[str, Visible]:
         scopes.insert(1, outer.f_locals)
         outer = outer.f_back
     found = (value for scope in scopes for value in scope.values())
-    return {value.name.lower(): value for value in found if isinstance(value, Visible)}
+    return {value.name.lower(): value for value in found if issubclass(type(value), Visible)}
 
 
 class RiverrunError(Exception):

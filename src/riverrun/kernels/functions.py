@@ -148,6 +148,8 @@ class Function(Visible):
         if self.nulls or not any(column.null_count for column in columns):
             return self._called(columns)
         whole = reduce(pc.and_, (pc.is_valid(column) for column in columns))
+        if not pc.any(whole).as_py():
+            return pa.nulls(size, self._arrow)
         made = self._called([column.filter(whole) for column in columns])
         places = pc.subtract(pc.cumulative_sum(whole.cast(pa.int64())), 1)
         return made.take(pc.if_else(whole, places, None).combine_chunks())

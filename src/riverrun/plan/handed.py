@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from riverrun.errors import Location, ProgramError
@@ -52,7 +51,7 @@ def _function(
     line = Location(code.co_filename, code.co_firstlineno) if code else at
     called = getattr(call, "__name__", type(call).__name__)
     return Function(
-        name=f"{word} {called} {Path(line.file).name}:{line.line}",
+        name=f"{word} {called}",
         type=f"STRUCT({given.ddl()})[]" if given else "BOOLEAN",
         call=OfRow(call, rows.visible.names),
         arguments=tuple(column.type for column in rows.visible.columns),

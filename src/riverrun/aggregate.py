@@ -13,6 +13,7 @@ from riverrun.kernels import sql
 from riverrun.kernels.aggregates import EXACT_INSTEAD, SIGNED
 from riverrun.kernels.parts import Aggregation, compared_names
 from riverrun.kernels.sketches import COUNTABLE, FREQUENT, refuse_without_datasketches
+from riverrun.own_aggregates import Aggregate, checked_own
 from riverrun.schema import RESERVED, Column, Schema
 
 NUMBER = r"\w*INT|DOUBLE|FLOAT|DECIMAL|BOOLEAN"
@@ -38,6 +39,8 @@ class Agg:
     values: tuple[str | int | float | bool, ...] = ()
     period: int = 0
     """Microseconds to the earlier window that the result is compared with."""
+    own: Aggregate | None = None
+    """The user's own, if it is one."""
 
 
 @checked
@@ -163,13 +166,14 @@ def approx_counts(expression: str, of: Sequence[str | int | float | bool]) -> Ag
 
 
 @checked
-def compared_to(period: Duration, agg: Agg) -> Agg:
+def compared_to(period: Duration, agg: Agg | Aggregate) -> Agg:
     """The aggregate, and the same of the window a period earlier, the difference and the ratio.
 
     `agg(orders=rr.compared_to("7 days", rr.count()))` gives the columns orders, orders_earlier,
     orders_difference and orders_ratio.
     """
     at = caller()
+    agg = _plain(agg)
     if not isinstance(agg, Agg):
         raise ProgramError(
             "compared_to needs an aggregate",
@@ -187,6 +191,10 @@ def compared_to(period: Duration, agg: Agg) -> Agg:
     if back <= 0:
         raise ProgramError("a period to compare with is above zero", where=at, got=repr(period))
     return replace(agg, period=back)
+
+
+def _plain(agg: Agg | Aggregate) -> Agg:
+    return Agg("own", own=agg) if isinstance(agg, Aggregate) else agg
 
 
 def is_number(type: str) -> bool:
@@ -215,20 +223,28 @@ def _k(k: int) -> int:
 
 def aggregation(
     name: str,
-    agg: Agg,
+    agg: Agg | Aggregate,
     schema: Schema,
     at: Location,
     *,
+    step: str = "",
     signed: bool = False,
     windowed: bool = True,
 ) -> Aggregation:
     """The aggregate over these columns, checked; `signed` is over the rows of a table."""
+    agg = _plain(agg)
     if not isinstance(agg, Agg):
         raise ProgramError(
             f"{name!r} is not an aggregate",
             where=at,
             got=repr(agg),
             hint="e.g. rr.count(), rr.sum('x')",
+        )
+    if agg.own is not None:
+        own = checked_own(agg.own, f"aggregate {step} {name}", schema, at, signed=signed)
+        taken_of, period = ", ".join(own.expressions), agg.period
+        return Aggregation(
+            name, own.word, taken_of, own.returns, signed=signed, compared_to=period, own=own
         )
     _refuse_out_of_place(agg, at, signed=signed, windowed=windowed)
     text = None if agg.expression is None else schema.expression(agg.expression)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, Literal
 
 from riverrun.arguments import checked, names, shown
@@ -13,6 +14,7 @@ from riverrun.compiler.compile import compile_program, spark_functions
 from riverrun.durations import Duration, microseconds, milliseconds_of
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.formats import Format, format_of
+from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.program import Program, ReadTopic
 from riverrun.operators.to_table import topic_table
@@ -46,6 +48,8 @@ class App:
             raise ProgramError("pages is a number from 1 to 4096", where=self.at, got=pages)
         self.name, self.pages, self.delivery = name, pages, delivery
         self.outputs: list[Output] = []
+        self.functions: dict[str, Function] = {}
+        """Those that were handed to .map(…) and .filter(…), by the name that queries call."""
 
     def stream(
         self,
@@ -150,6 +154,12 @@ class App:
         node = output.input
         output.sink.check(node.schema, table=changes(node), where=output.at)
         self.outputs.append(output)
+
+    def named(self, function: Function) -> Function:
+        names = (f"{function.name} {number}" if number else function.name for number in count())
+        name = next(each for each in names if each not in self.functions)
+        self.functions[name] = replace(function, name=name)
+        return self.functions[name]
 
     def program(self) -> Program:
         """The program, compiled; an error here names the line at fault."""

@@ -14,6 +14,7 @@ from riverrun.kernels.letters import OnError
 from riverrun.operators.aggregate import Emit, Window, aggregate, check_window
 from riverrun.operators.rank import rank
 from riverrun.operators.windows.all_time import AllTime
+from riverrun.own_aggregates import Aggregate
 from riverrun.plan.building import checked_name, checked_policy, step_keys
 from riverrun.plan.nodes import Node
 from riverrun.plan.rows import changes
@@ -61,7 +62,7 @@ class Grouped(Generic[T]):
         period = microseconds(updatable, at)
         return replace(self, per=window, updatable=period, emit=emit, late_alert=late_alert)
 
-    def agg(self, **aggregates: Agg) -> T:
+    def agg(self, **aggregates: Agg | Aggregate) -> T:
         """Compute aggregates: `agg(views=rr.count(), time=rr.avg("ms"))`."""
         return self.as_table(aggregate(
             self.rows, aggregates, keys=self.keys, name=self.name, window=self.per,

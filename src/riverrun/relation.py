@@ -12,15 +12,18 @@ from riverrun.clock import Pace
 from riverrun.columns import RowForm
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.kernels import sql
+from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.program import ReadTopic
 from riverrun.operators.registry import refuse_taken_kind
 from riverrun.outputs import Sink
-from riverrun.plan.building import checked_condition, checked_policy
+from riverrun.plan.building import call_of, checked_condition, checked_policy
+from riverrun.plan.handed import condition_of
 from riverrun.plan.nodes import (
     Explode,
     KeyBy,
     Late,
+    Map,
     Node,
     Output,
     Select,
@@ -30,6 +33,7 @@ from riverrun.plan.nodes import (
     WithColumns,
 )
 from riverrun.plan.rows import changes, key_of
+from riverrun.processor import Event
 from riverrun.schema import RESERVED, Column, Schema, quoted
 from riverrun.sinks.kafka.sink import Topic
 from riverrun.times import ColumnTime
@@ -38,9 +42,12 @@ APPLY = "a function from rows and the user's line to a step: see docs/extend.md"
 
 
 class Registry(Protocol):
-    """What the language needs of an application: a place to note outputs."""
+    """What the language needs of an application: a place to note outputs and functions."""
 
     def add(self, output: Output) -> None: ...
+
+    def named(self, function: Function) -> Function:
+        """The function under a name that no other has."""
 
 
 def named_expressions(
@@ -89,6 +96,11 @@ class Relation:
     def _where(self, condition: str) -> Where:
         at, schema = caller(), self.node.schema
         return Where(self.node, checked_condition(condition, schema, at), schema, at)
+
+    def _filter(self, call: Callable[[Event], bool | None]) -> Where:
+        at, schema = caller(), self.node.schema
+        function = self.registry.named(condition_of(call, schema, at))
+        return Where(self.node, call_of(function, schema), schema, at, function)
 
     def _select(self, positional: tuple[str, ...], named: dict[str, str]) -> Select:
         at, schema = caller(), self.node.schema
@@ -165,7 +177,7 @@ def _frozen(sink: Sink) -> bool:
 
 
 def _origin(node: Node) -> str:
-    while isinstance(node, Where | Select | WithColumns | KeyBy | Explode | Late):
+    while isinstance(node, Where | Select | WithColumns | Map | KeyBy | Explode | Late):
         node = node.input
     return node.topic if isinstance(node, ReadTopic) else getattr(node, "name", "union")
 

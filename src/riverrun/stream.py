@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, overload
+from typing import Any, Literal, NoReturn, overload
 
 from riverrun.arguments import checked, shown
 from riverrun.clock import Pace
@@ -21,9 +21,10 @@ from riverrun.operators.mark_seen import mark_seen
 from riverrun.operators.process.building import process
 from riverrun.operators.process.spec import ProcessSpec
 from riverrun.operators.to_table import to_table, topic_table
-from riverrun.plan.nodes import Emitted, KeyBy, Late, SparkStep, Step
+from riverrun.plan.handed import mapping_of
+from riverrun.plan.nodes import Emitted, KeyBy, Late, Map, SparkStep, Step
 from riverrun.plan.rows import key_of
-from riverrun.processor import FrameProcessor, Processor
+from riverrun.processor import Event, FrameProcessor, Processor
 from riverrun.relation import (
     MakesStep,
     Registry,
@@ -53,6 +54,20 @@ class Stream(Relation):
     def with_columns(self, **named: str) -> Stream:
         """Add or replace columns: `with_columns(seconds="ms / 1000")`."""
         return replace(self, node=self._with_columns(named))
+
+    def filter(self, function: Callable[[Event], bool | None]) -> Stream:
+        """Keep the rows for which the function gives True: `filter(lambda row: row.ms > 10)`."""
+        return replace(self, node=self._filter(function))
+
+    def map(self, function: Callable[[Event], Mapping[str, Any] | None], *, schema: str) -> Stream:
+        """Make a row of each row, by a function that gives a dictionary of the columns in `schema`.
+
+        A row for which it gives None is left out.
+        """
+        at = caller()
+        columns = parse(schema, at).with_plain_times
+        made = self.registry.named(mapping_of(function, self.node.schema, columns, at))
+        return replace(self, node=Map(self.node, made, columns, at))
 
     def explode(self, column: str) -> Stream:
         """One row per element of a list column."""
@@ -320,6 +335,18 @@ class Table(Relation):
     def select(self, *columns: str, **named: str) -> Table:
         """Keep or compute columns; the key stays."""
         return replace(self, node=self._select(columns, named))
+
+    def filter(self, function: Callable[[Event], bool | None]) -> Table:
+        """Keep the rows for which the function gives True; one that stops being so is deleted."""
+        return replace(self, node=self._filter(function))
+
+    def map(self, *given: object, **named: object) -> NoReturn:
+        """Tables have none: a function could change the key."""
+        raise ProgramError(
+            "rows of a table cannot be mapped: a function could change their key",
+            where=caller(),
+            hint="compute columns with .with_columns(…), which may call an @rr.function",
+        )
 
     def with_columns(self, **named: str) -> Table:
         """Add or replace columns; the key stays."""

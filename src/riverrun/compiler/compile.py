@@ -9,6 +9,7 @@ from typing import Any
 
 from riverrun.clock import Pace
 from riverrun.columns import HIDDEN, PLACE
+from riverrun.compiler.functions import functions_of
 from riverrun.compiler.passes import passed
 from riverrun.compiler.paths import paths, relation_of
 from riverrun.edges import Edge
@@ -40,6 +41,7 @@ def compile_program(given: Plan) -> Program:
         outputs=(*map(_output_spec, plan.outputs), dead_output(plan.name)),
         spark_steps=tuple(SparkSpec(step.name, step.input.schema.visible) for step in sparks),
         delivery=plan.delivery,
+        functions=functions_of(plan.outputs),
     )
 
 

@@ -16,6 +16,7 @@ from riverrun.plan.nodes import (
     Explode,
     KeyBy,
     Late,
+    Map,
     Node,
     Output,
     Plan,
@@ -174,7 +175,8 @@ def operation(node: Node) -> str:
     """A stateless step in the program's own words."""
     match node:
         case Where():
-            return f"where {plain(node.condition)}"
+            called = node.function
+            return f"filter {called.text}" if called else f"where {plain(node.condition)}"
         case Select() | WithColumns():
             word = "select" if isinstance(node, Select) else "with_columns"
             return f"{word} {', '.join(_computed(*pair) for pair in node.columns)}"
@@ -182,8 +184,8 @@ def operation(node: Node) -> str:
             return f"explode {node.column}"
         case KeyBy():
             return f"key_by {', '.join(node.columns)}"
-        case SparkStep():
-            return f"spark {node.name}"
+        case Map() | SparkStep():
+            return f"map {node.function.text}" if isinstance(node, Map) else f"spark {node.name}"
         case Emitted():
             return f"output {node.output}"
         case Late():

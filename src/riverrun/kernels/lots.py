@@ -59,7 +59,7 @@ class LotReader:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.evaluator = Evaluator()
+        self.evaluator = Evaluator(program.functions)
         self.router = Router(program, self.evaluator)
         self.arrivals = {source.topic: arrival(source) for source in program.sources}
 

@@ -12,6 +12,7 @@ from riverrun.columns import RowForm
 from riverrun.edges import Edge
 from riverrun.errors import Location
 from riverrun.formats import JSON, Format
+from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.operator import Operator
 from riverrun.outputs import Delivery, OutputSpec
@@ -134,11 +135,13 @@ class Program:
     spark_steps: tuple[SparkSpec, ...]
     delivery: Delivery
     """What Kafka topics are promised."""
+    functions: tuple[Function, ...] = ()
+    """Those of one's own that queries call."""
 
     @property
     def for_writing(self) -> Program:
-        """All that is needed to write what a program gives: writers need no user's code."""
-        return replace(self, steps=())
+        """All that is needed to write what a program gives, without the user's code."""
+        return replace(self, steps=(), functions=())
 
     @property
     def paces(self) -> dict[str, Pace]:

@@ -7,11 +7,12 @@ from typing import TypedDict
 
 from riverrun.errors import Location, ProgramError
 from riverrun.kernels import sql
+from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.program import ReadTopic
 from riverrun.plan.nodes import Emitted, Node, Step
 from riverrun.plan.rows import changes, inputs_of
-from riverrun.schema import RESERVED, Schema
+from riverrun.schema import RESERVED, Schema, column_list, quoted
 
 
 class StepFields(TypedDict):
@@ -66,6 +67,11 @@ def checked_condition(condition: str, schema: Schema, at: Location) -> str:
     if found != "BOOLEAN":
         raise ProgramError("a condition must be true or false", where=at, got=f"{text}: {found}")
     return text
+
+
+def call_of(function: Function, schema: Schema) -> str:
+    """SQL that gives a function the columns of a row."""
+    return f"{quoted(function.name)}({column_list(schema.visible.names)})"
 
 
 def checked_policy(on_error: OnError | None, node: Node | None, at: Location) -> OnError:

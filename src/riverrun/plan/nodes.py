@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from riverrun.errors import Location
+from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.operator import Operator
 from riverrun.kernels.program import ReadTopic
@@ -20,6 +21,8 @@ class Where:
     condition: str
     schema: Schema
     at: Location
+    function: Function | None = None
+    """Of the user's own, if the condition is a call of it."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,16 @@ class WithColumns:
 
     input: Node
     columns: tuple[tuple[str, str], ...]
+    schema: Schema
+    at: Location
+
+
+@dataclass(frozen=True)
+class Map:
+    """Rows made from rows by a function of the user's own."""
+
+    input: Node
+    function: Function
     schema: Schema
     at: Location
 
@@ -145,7 +158,7 @@ class Versions:
         return self.table.schema
 
 
-Stateless = Where | Select | WithColumns | Explode | KeyBy | SparkStep | Versions
+Stateless = Where | Select | WithColumns | Map | Explode | KeyBy | SparkStep | Versions
 Node = ReadTopic | Stateless | Union | Step | Emitted | Late
 
 

@@ -13,6 +13,7 @@ from riverrun.plan.nodes import (
     Explode,
     KeyBy,
     Late,
+    Map,
     Node,
     Output,
     Select,
@@ -71,7 +72,7 @@ def _with_inputs(node: Node, inputs: list[Node]) -> Node:
 def form_of(node: Node) -> RowForm:
     """How rows of the node travel: as facts of a stream, changes of a table, or its versions."""
     match node:
-        case ReadTopic() | Emitted() | Late() | SparkStep() | Union():
+        case ReadTopic() | Emitted() | Late() | SparkStep() | Union() | Map():
             return "facts"
         case Versions():
             return "versions"
@@ -104,7 +105,7 @@ def key_of(node: Node) -> tuple[str, ...]:
         case Union():
             keys = {key_of(each) for each in node.inputs}
             return _still_there(keys.pop() if len(keys) == 1 else (), node.schema)
-        case Where() | Select() | WithColumns() | Explode() | SparkStep() | Versions():
+        case Where() | Select() | WithColumns() | Map() | Explode() | SparkStep() | Versions():
             return passed_on(node.input, node.schema)
         case _:
             assert_never(node)

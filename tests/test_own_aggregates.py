@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given
-from riverrun.runtime.shape import shape as shape_of
 
 import riverrun as rr
+from riverrun.compiler.shape import shape as shape_of
 from riverrun.errors import JobError
 from riverrun.testing import Driver
 from test_oracle import batches, mishaps, oracle, run, shapes

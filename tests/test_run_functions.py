@@ -6,8 +6,8 @@ import json
 import sys
 
 import pytest
-from riverrun.kafka import admin
 
+from riverrun.kafka import admin
 from riverrun.runtime.trial import run_files
 from running import Run, produce, table
 from test_oracle import alike

@@ -156,6 +156,9 @@ class App:
         self.outputs.append(output)
 
     def named(self, function: Function) -> Function:
+        """Note a function that was handed over; `.map(…)` and `.filter(…)` do."""
+        if not isinstance(function, Function):
+            raise ProgramError("named needs a function", where=caller(), got=shown(function))
         names = (f"{function.name} {number}" if number else function.name for number in count())
         name = next(each for each in names if each not in self.functions)
         self.functions[name] = replace(function, name=name)

@@ -6,8 +6,9 @@ import inspect
 import re
 from collections.abc import Callable
 from datetime import date, datetime, time
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_type_hints
 
+from riverrun.arguments import checked, shown
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.kernels.functions import Function, Over
 from riverrun.kernels.sql import is_free
@@ -20,8 +21,13 @@ ANNOTATED: dict[Any, str] = {
 """What an argument's annotation tells of its type. Others tell nothing, and take what comes."""
 
 
+@checked
 def function(
-    type: str, *, arguments: str | None = None, over: Over = "rows", nulls: bool = False
+    type: str | Callable[..., Any],
+    *,
+    arguments: str | None = None,
+    over: Over = "rows",
+    nulls: bool = False,
 ) -> Callable[[Callable[..., Any]], Function]:
     """Make a Python function one that expressions call by its name. `type` is what it returns.
 
@@ -31,15 +37,13 @@ def function(
     It must give the same result for the same values, always.
     """
     at = caller()
-    if not isinstance(type, str):
+    if not isinstance(type, str) or not type.strip():
         raise ProgramError(
             "a function needs the type that it returns",
             where=at,
-            got=repr(type),
+            got=shown(type),
             hint='@rr.function("double")',
         )
-    if over not in get_args(Over):
-        raise ProgramError('over is one of "rows", "arrow", "polars"', where=at, got=repr(over))
     result = _types([type], at)[0]
 
     def declared(call: Callable[..., Any]) -> Function:
@@ -83,6 +87,7 @@ def _arguments(
     names = _parameters(call, at)
     if text is None:
         hints = {} if over != "rows" else _hints(call)
+        # any other: without a type that SQL has, values come as they are
         return tuple(ANNOTATED.get(hints.get(name)) for name in names)
     found = _types(fields_of(text), at)
     if len(found) != len(names):

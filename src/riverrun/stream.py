@@ -19,15 +19,14 @@ from riverrun.operators.joins.building import join
 from riverrun.operators.joins.join import Asked, AsOf, How, On, PairTime
 from riverrun.operators.mark_seen import mark_seen
 from riverrun.operators.process.building import process
-from riverrun.operators.process.spec import ProcessSpec
 from riverrun.operators.to_table import to_table, topic_table
 from riverrun.plan.handed import mapping_of
-from riverrun.plan.nodes import Emitted, KeyBy, Late, Map, SparkStep, Step
+from riverrun.plan.nodes import KeyBy, Late, Map, SparkStep, Step
 from riverrun.plan.rows import key_of
+from riverrun.processed import Processed
 from riverrun.processor import Event, FrameProcessor, Processor
 from riverrun.relation import (
     MakesStep,
-    Registry,
     Relation,
     applied,
     explode_node,
@@ -35,7 +34,7 @@ from riverrun.relation import (
     read_again,
     union_node,
 )
-from riverrun.schema import Schema, parse
+from riverrun.schema import parse
 
 
 @dataclass(frozen=True)
@@ -134,10 +133,10 @@ class Stream(Relation):
         by: str | Sequence[str],
         name: str | None = None,
         on_error: OnError | None = None,
-    ) -> Processed:
+    ) -> Processed[Stream]:
         """Hand rows to a class of your own, with state and timers per key."""
         node = process(self.node, processor, by, name=name, on_error=on_error, at=caller())
-        return Processed(self.registry, node)
+        return Processed(node, partial(Stream, self.registry))
 
     def apply(self, operator: MakesStep) -> Stream:
         """Add a step with state of one's own that gives a stream: see docs/extend.md."""
@@ -283,40 +282,6 @@ class Stream(Relation):
         name = getattr(function, "__name__", "function").strip("<>")
         node = SparkStep(self.node, function, parse(schema, at), at, name)
         return replace(self, node=node)
-
-
-@dataclass(frozen=True)
-@checked
-class Processed:
-    """What a processor emits: a stream for each of its outputs, `processed["name"]`."""
-
-    registry: Registry
-    node: Step
-
-    @property
-    def _schemas(self) -> dict[str, Schema]:
-        assert isinstance(self.node.does, ProcessSpec)
-        return dict(self.node.does.outputs)
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        return tuple(self._schemas)
-
-    def __getitem__(self, output: str) -> Stream:
-        at, schemas = caller(), self._schemas
-        if output not in schemas:
-            raise ProgramError(
-                f"there is no output {output!r}", where=at, hint=f"outputs: {', '.join(schemas)}"
-            )
-        return Stream(self.registry, Emitted(self.node, output, schemas[output], at))
-
-    @property
-    def stream(self) -> Stream:
-        """The only output."""
-        if len(self.outputs) != 1:
-            names = ", ".join(self.outputs)
-            raise ProgramError("there is more than one output", where=caller(), got=names)
-        return self[self.outputs[0]]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from typing import assert_type
 
 import riverrun as rr
-from riverrun.stream import Processed
+from riverrun.processed import Processed
 
 
 class Echo(rr.Processor):
@@ -62,7 +62,7 @@ assert_type(per_page.changes().group_by("op").agg(n=rr.count()).changes(), rr.St
 
 # processors
 processed = views.process(Echo, by="user")
-assert_type(processed, Processed)
+assert_type(processed, Processed[rr.Stream])
 assert_type(processed["seen"], rr.Stream)
 assert_type(processed.stream, rr.Stream)
 assert_type(processed.outputs, tuple[str, ...])

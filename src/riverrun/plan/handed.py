@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 from riverrun.errors import Location, ProgramError
@@ -33,7 +34,7 @@ def _row_kind(names: tuple[str, ...]) -> type[Event]:
 
 
 def _column(name: str) -> property:
-    return property(lambda row: row._values[name])
+    return property(itemgetter(name))
 
 
 def condition_of(call: Callable[[Event], Any], rows: Schema, at: Location) -> Function:

@@ -14,6 +14,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 CODE = re.compile(r"^( *)```.*?^\1```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r'\]\(([^\s)]+)(?: "[^"]*")?\)')
 PROMISE = re.compile(r'\]\(((?:\.\./)?tests/\w+\.py) "(\w+)"\)')
+TEST = re.compile(r"^(?:def|class) (\w+)", re.MULTILINE)
 ELSEWHERE = ("http:", "https:", "mailto:")
 
 
@@ -52,8 +53,8 @@ def test_every_promise_names_a_test_that_exists(name):
     page = ROOT / name
     promises = PROMISE.findall(page.read_text())
     assert len(promises) > 5
-    texts = {file: (page.parent / file).read_text() for file, _ in promises}
-    assert [name for file, name in promises if f"def {name}(" not in texts[file]] == []
+    tests = {file: TEST.findall((page.parent / file).read_text()) for file, _ in promises}
+    assert [test for file, test in promises if test not in tests[file]] == []
 
 
 def test_every_error_code_has_a_section():

@@ -40,12 +40,14 @@ demo: install ## a live example with a real broker, on this machine
 test: gate ## the checks, then all tests (ARGS="-k window" for some)
 	$(BIN)/pytest $(ARGS)
 
-gate: install ## style, types, import layers, sizes
+gate: install ## style, types, import layers, house rules
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python scripts/check_size.py
+	$(BIN)/python scripts/check_house.py
+	$(BIN)/python scripts/layers.py --check
 
 bench: install ## events per second on this machine
 	$(BIN)/riverrun bench window $(ARGS)

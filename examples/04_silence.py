@@ -3,7 +3,7 @@
 $ riverrun describe examples/04_silence.py
 silence (32 pages)
 ...
-step clicks_silence_by_user  # examples/04_silence.py:56
+step clicks_silence_by_user  # examples/04_silence.py:57
   from      clicks
   keys      user
   runs      Silence
@@ -15,6 +15,7 @@ step clicks_silence_by_user  # examples/04_silence.py:56
 from datetime import timedelta
 
 import riverrun as rr
+from riverrun.processor import Context, Event, State
 
 PERIOD = timedelta(minutes=10)
 
@@ -25,17 +26,17 @@ class Silence(rr.Processor):
     state = "clicks bigint default 0, last timestamp"
     outputs = {"silent": "user string, since timestamp, clicks bigint"}
 
-    def on_event(self, event, state, context):
+    def on_event(self, event: Event, state: State, context: Context) -> None:
         if state.last is not None and context.time - state.last >= PERIOD:
             self.tell(state, context)  # the timer would fire after this batch's events
         state.clicks += 1
         state.last = max(state.last or context.time, context.time)
         context.timer("silence", state.last + PERIOD)
 
-    def on_timer(self, name, state, context):
+    def on_timer(self, name: str, state: State, context: Context) -> None:
         self.tell(state, context)
 
-    def tell(self, state, context):
+    def tell(self, state: State, context: Context) -> None:
         context.emit(
             "silent",
             _at=state.last + PERIOD,

@@ -84,7 +84,7 @@ MISTAKES = {
     "time is one of later": lambda: near(time="middle"),
     "as_of, history and corrections are for a stream": lambda: near(as_of="latest"),
     "as_of, history and corrections are for": lambda: near(corrections=True),
-    'as_of is "latest" or "event time"': lambda: enriched(as_of="yesterday"),
+    'as_of is one of "latest", "event time"': lambda: enriched(as_of="yesterday"),
     "only a join as of event time has corrections": lambda: enriched(corrections=True),
     "only a join as of event time has": lambda: enriched(as_of="latest", corrections=True),
     "a duration cannot be": lambda: then(history="long"),

@@ -29,17 +29,20 @@ if TYPE_CHECKING:
     )
     from riverrun.app import App
     from riverrun.errors import ProgramError, RiverrunError
+    from riverrun.functions import function
     from riverrun.grouped import Grouped
     from riverrun.operators.windows.all_time import all_time
     from riverrun.operators.windows.hopping import hopping
     from riverrun.operators.windows.session import session
     from riverrun.operators.windows.sliding import sliding
     from riverrun.operators.windows.tumbling import tumbling
+    from riverrun.own_aggregates import Aggregate
     from riverrun.processor import FrameProcessor, Processor
     from riverrun.stream import Stream, Table
     from riverrun.times import append_time, device_time, processing_time
 
 __all__ = [
+    "Aggregate",
     "App",
     "FrameProcessor",
     "Grouped",
@@ -61,6 +64,7 @@ __all__ = [
     "device_time",
     "distinct",
     "first",
+    "function",
     "hopping",
     "last",
     "max",
@@ -104,6 +108,8 @@ _HOMES = {
     ),
     "riverrun.app": ("App",),
     "riverrun.errors": ("ProgramError", "RiverrunError"),
+    "riverrun.functions": ("function",),
+    "riverrun.own_aggregates": ("Aggregate",),
     "riverrun.processor": ("FrameProcessor", "Processor"),
     "riverrun.grouped": ("Grouped",),
     "riverrun.stream": ("Stream", "Table"),
@@ -115,12 +121,13 @@ _HOMES = {
     "riverrun.times": ("append_time", "device_time", "processing_time"),
 }
 
+if not TYPE_CHECKING:  # to a type checker, every name would be there
 
-def __getattr__(name: str) -> Any:
-    """Names are imported when they are used: a command that needs no DuckDB starts without it."""
-    if name == "sinks":
-        return importlib.import_module("riverrun.sinks")
-    for module, names in _HOMES.items():
-        if name in names:
-            return getattr(importlib.import_module(module), name)
-    raise AttributeError(f"module 'riverrun' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        """Names are imported when they are used: what needs no DuckDB starts without it."""
+        if name == "sinks":
+            return importlib.import_module("riverrun.sinks")
+        for module, names in _HOMES.items():
+            if name in names:
+                return getattr(importlib.import_module(module), name)
+        raise AttributeError(f"module 'riverrun' has no attribute {name!r}")

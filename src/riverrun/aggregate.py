@@ -6,12 +6,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from riverrun.arguments import checked
 from riverrun.durations import Duration, microseconds
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.kernels import sql
 from riverrun.kernels.aggregates import EXACT_INSTEAD, SIGNED
 from riverrun.kernels.parts import Aggregation, compared_names
 from riverrun.kernels.sketches import COUNTABLE, FREQUENT, refuse_without_datasketches
+from riverrun.own_aggregates import Aggregate, checked_own
 from riverrun.schema import RESERVED, Column, Schema
 
 NUMBER = r"\w*INT|DOUBLE|FLOAT|DECIMAL|BOOLEAN"
@@ -37,101 +39,123 @@ class Agg:
     values: tuple[str | int | float | bool, ...] = ()
     period: int = 0
     """Microseconds to the earlier window that the result is compared with."""
+    own: Aggregate | None = None
+    """The user's own, if it is one."""
 
 
+@checked
 def count(expression: str | None = None) -> Agg:
     """Rows, or rows where the expression is not null."""
     return Agg("count", expression)
 
 
+@checked
 def sum(expression: str) -> Agg:  # noqa: A001 - rr.sum reads as SQL's
     """The sum; null when there is no value."""
     return Agg("sum", expression)
 
 
+@checked
 def avg(expression: str) -> Agg:
     """The average; null when there is no value."""
     return Agg("avg", expression)
 
 
+@checked
 def min(expression: str) -> Agg:  # noqa: A001
     """The smallest value."""
     return Agg("min", expression)
 
 
+@checked
 def max(expression: str) -> Agg:  # noqa: A001
     """The largest value."""
     return Agg("max", expression)
 
 
+@checked
 def first(expression: str) -> Agg:
     """The first value that is not null, by event time."""
     return Agg("first", expression)
 
 
+@checked
 def last(expression: str) -> Agg:
     """The last value that is not null, by event time."""
     return Agg("last", expression)
 
 
+@checked
 def collect(expression: str) -> Agg:
     """All values that are not null, as a list in order of event time."""
     return Agg("collect", expression)
 
 
+@checked
 def variance(expression: str) -> Agg:
     """The variance of a sample; null for fewer than two values."""
     return Agg("variance", expression)
 
 
+@checked
 def stddev(expression: str) -> Agg:
     """The standard deviation of a sample; null for fewer than two values."""
     return Agg("stddev", expression)
 
 
+@checked
 def distinct(expression: str) -> Agg:
     """How many different values there are, exactly."""
     return Agg("distinct", expression)
 
 
+@checked
 def median(expression: str) -> Agg:
     """The value in the middle, exactly."""
     return Agg("percentile", expression, fractions=(0.5,))
 
 
+@checked
 def percentile(expression: str, fraction: float | Sequence[float]) -> Agg:
     """An exact percentile, e.g. `percentile("ms", 0.95)`, or a list of them for a list."""
     return _percentile("percentile", expression, fraction)
 
 
+@checked
 def top(expression: str, k: int = 10, *, weight: str | None = None) -> Agg:
     """The k most frequent values, exactly; or those with the highest sum of `weight`."""
     return Agg("top", expression, k=_k(k), weight=weight)
 
 
+@checked
 def rate(expression: str | None = None) -> Agg:
     """Rows, or the sum of the expression, per second of the window."""
     return Agg("rate", expression)
 
 
+@checked
 def approx_distinct(expression: str) -> Agg:
     """About how many different values there are: a standard error of 1.6 %."""
     return Agg("approx_distinct", expression)
 
 
+@checked
 def approx_percentile(expression: str, fraction: float | Sequence[float]) -> Agg:
     """A percentile with a rank error of about 1.33 %, or a list of them for a list."""
     return _percentile("approx_percentile", expression, fraction)
 
 
+@checked
 def approx_top(expression: str, k: int = 10) -> Agg:
     """The k most frequent values; a count is at most rows / 1025 too low."""
     return Agg("approx_top", expression, k=_k(k))
 
 
+@checked
 def approx_counts(expression: str, of: Sequence[str | int | float | bool]) -> Agg:
     """How often each of the values `of` is there; about 0.5 % of the rows too high at most."""
-    if isinstance(of, str) or not of:
+    listed = isinstance(of, Sequence) and not isinstance(of, str | bytes)
+    if not listed or not of or not all(isinstance(each, str | int | float) for each in of):
         raise ProgramError(
             "approx_counts needs the values to count",
             where=caller(),
@@ -141,13 +165,15 @@ def approx_counts(expression: str, of: Sequence[str | int | float | bool]) -> Ag
     return Agg("approx_counts", expression, values=tuple(of))
 
 
-def compared_to(period: Duration, agg: Agg) -> Agg:
+@checked
+def compared_to(period: Duration, agg: Agg | Aggregate) -> Agg:
     """The aggregate, and the same of the window a period earlier, the difference and the ratio.
 
     `agg(orders=rr.compared_to("7 days", rr.count()))` gives the columns orders, orders_earlier,
     orders_difference and orders_ratio.
     """
     at = caller()
+    agg = _plain(agg)
     if not isinstance(agg, Agg):
         raise ProgramError(
             "compared_to needs an aggregate",
@@ -167,6 +193,10 @@ def compared_to(period: Duration, agg: Agg) -> Agg:
     return replace(agg, period=back)
 
 
+def _plain(agg: Agg | Aggregate) -> Agg:
+    return Agg("own", own=agg) if isinstance(agg, Aggregate) else agg
+
+
 def is_number(type: str) -> bool:
     return bool(re.match(NUMBER, type)) and type != "BOOLEAN"
 
@@ -174,7 +204,7 @@ def is_number(type: str) -> bool:
 def _percentile(kind: str, expression: str, fraction: float | Sequence[float]) -> Agg:
     listed = not isinstance(fraction, int | float)
     fractions = tuple(fraction) if isinstance(fraction, list | tuple) else (fraction,)
-    numbers = all(isinstance(each, int | float) and 0 <= each <= 1 for each in fractions)
+    numbers = all(type(each) in (int, float) and 0 <= each <= 1 for each in fractions)
     if not fractions or not numbers:
         raise ProgramError(
             "a percentile is a number from 0 to 1, or a list of them",
@@ -193,20 +223,28 @@ def _k(k: int) -> int:
 
 def aggregation(
     name: str,
-    agg: Agg,
+    agg: Agg | Aggregate,
     schema: Schema,
     at: Location,
     *,
+    step: str = "",
     signed: bool = False,
     windowed: bool = True,
 ) -> Aggregation:
     """The aggregate over these columns, checked; `signed` is over the rows of a table."""
+    agg = _plain(agg)
     if not isinstance(agg, Agg):
         raise ProgramError(
             f"{name!r} is not an aggregate",
             where=at,
             got=repr(agg),
             hint="e.g. rr.count(), rr.sum('x')",
+        )
+    if agg.own is not None:
+        own = checked_own(agg.own, f"aggregate {step} {name}", schema, at, signed=signed)
+        taken_of, period = ", ".join(own.expressions), agg.period
+        return Aggregation(
+            name, own.word, taken_of, own.returns, signed=signed, compared_to=period, own=own
         )
     _refuse_out_of_place(agg, at, signed=signed, windowed=windowed)
     text = None if agg.expression is None else schema.expression(agg.expression)
@@ -291,14 +329,17 @@ def _result_type(agg: Agg, argument: str, total: str | None) -> str:
             return f"{argument}[]"
         case "top" | "approx_top" | "approx_counts":
             return f'STRUCT("value" {argument}, count {total or "BIGINT"})[]'
-        case _:
+        case "min" | "max" | "first" | "last":
             return argument
+        case _:
+            raise ValueError(f"no such aggregate: {agg.kind}")
 
 
 def _checked_values(
     agg: Agg, argument: str | None, at: Location
 ) -> tuple[str | int | float | bool, ...]:
     """The values asked for, as the type of the expression has them."""
+    # any other: a whole number, as COUNTABLE has it
     wanted = {"VARCHAR": str, "BOOLEAN": bool, "DOUBLE": float}.get(argument or "", int)
     made = tuple(float(v) if wanted is float and type(v) is int else v for v in agg.values)
     for value in made:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, Literal
 
+from riverrun.arguments import checked, names, shown
 from riverrun.clock import By, Pace
 from riverrun.compiler.compile import compile_program, spark_functions
 from riverrun.durations import Duration, microseconds, milliseconds_of
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.formats import Format, format_of
+from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
-from riverrun.kernels.program import Program
+from riverrun.kernels.program import Program, ReadTopic
 from riverrun.operators.to_table import topic_table
 from riverrun.outputs import Delivery
 from riverrun.plan.building import checked_condition, checked_policy, refuse_twice
-from riverrun.plan.nodes import Output, Plan, Source
+from riverrun.plan.nodes import Output, Plan
 from riverrun.plan.rows import changes
 from riverrun.schema import METADATA, Schema, nested, parse
 from riverrun.sinks.kafka.sink import check_topic
@@ -27,6 +30,7 @@ from riverrun.times import ColumnTime, EventTime, ProcessingTime
 PAGES = 32
 
 
+@checked
 class App:
     """A program under construction. State, topics and checkpoints carry its name."""
 
@@ -42,12 +46,10 @@ class App:
             )
         if not 1 <= pages <= 4096:
             raise ProgramError("pages is a number from 1 to 4096", where=self.at, got=pages)
-        if delivery not in ("exactly once", "at least once"):
-            raise ProgramError(
-                'delivery is "exactly once" or "at least once"', where=self.at, got=repr(delivery)
-            )
         self.name, self.pages, self.delivery = name, pages, delivery
         self.outputs: list[Output] = []
+        self.functions: dict[str, Function] = {}
+        """Those that were handed to .map(…) and .filter(…), by the name that queries call."""
 
     def stream(
         self,
@@ -86,11 +88,11 @@ class App:
             if name is not None and name not in dict(METADATA):
                 given.columns.require(name, at)
         given.check_time(when)
-        given.check_start(start, on_loss)
+        given.check_start(start)
         pace = Pace(microseconds(lateness, at), microseconds(idle, at), _by(when, producer))
         if pace.by == "tick":
             given.check_processing_time(pace, producer, punctuation)
-        node = Source(
+        node = ReadTopic(
             topic, given.columns, given.rows(when), key, when, pace, start, on_loss, at,
             given.checked_producer(producer), given.checked_condition(punctuation, when),
             None if max_ahead is None else microseconds(max_ahead, at),
@@ -103,7 +105,7 @@ class App:
         topic: str,
         *,
         schema: str,
-        key: str | list[str],
+        key: str | Sequence[str],
         time: str | EventTime = "_timestamp",
         lateness: Duration = "0 seconds",
         idle: Duration = "10 seconds",
@@ -124,7 +126,7 @@ class App:
         """
         at = caller()
         check_topic(topic, at)
-        keys = (key,) if isinstance(key, str) else tuple(key)
+        keys = names("key", key, 'key="id"')
         given = _Given(parse(schema, at), at)
         if not keys:
             raise ProgramError("a table needs a key", where=at, hint='key="id"')
@@ -134,12 +136,11 @@ class App:
             refuse_twice(name, keys, at)
         when = ColumnTime(time) if isinstance(time, str) else time
         given.check_time(when)
-        given.check_start("earliest", on_loss)
         pace = Pace(microseconds(lateness, at), microseconds(idle, at), _by(when, None))
         rows = given.rows(when)
         policy = checked_policy(on_error, None, at)
         ahead = None if max_ahead is None else microseconds(max_ahead, at)
-        source = Source(
+        source = ReadTopic(
             topic, given.columns, rows, key if isinstance(key, str) else None, when, pace,
             "earliest", on_loss, at, max_ahead=ahead, on_error=policy, table_key=keys,
             format=format_of(format, at),
@@ -147,9 +148,18 @@ class App:
         return Table(self, topic_table(source, replicate=replicate))
 
     def add(self, output: Output) -> None:
+        """Note an output; `.to(…)` makes it."""
+        if not isinstance(output, Output):
+            raise ProgramError("add needs an output", where=caller(), got=shown(output))
         node = output.input
         output.sink.check(node.schema, table=changes(node), where=output.at)
         self.outputs.append(output)
+
+    def named(self, function: Function) -> Function:
+        names = (f"{function.name} {number}" if number else function.name for number in count())
+        name = next(each for each in names if each not in self.functions)
+        self.functions[name] = replace(function, name=name)
+        return self.functions[name]
 
     def program(self) -> Program:
         """The program, compiled; an error here names the line at fault."""
@@ -225,11 +235,9 @@ class _Given:
                 hint="a key is of single values",
             )
 
-    def check_start(self, start: str, on_loss: str) -> None:
+    def check_start(self, start: str) -> None:
         if start not in ("earliest", "latest"):
             milliseconds_of(start, self.at, "a starting position")
-        if on_loss not in ("stop", "skip"):
-            raise ProgramError("on_loss is one of stop, skip", where=self.at, got=repr(on_loss))
 
     def check_processing_time(
         self, pace: Pace, producer: str | None, punctuation: str | None

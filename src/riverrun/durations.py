@@ -51,7 +51,7 @@ def microseconds(duration: Duration, where: object = None) -> int:
 
 
 def _unit(word: str) -> int | None:
-    return UNITS.get(word, UNITS.get(word.removesuffix("s")))
+    return UNITS.get(word, UNITS.get(word.removesuffix("s")))  # any other: no unit
 
 
 def milliseconds_of(text: str, where: object = None, what: str = "a time") -> int:

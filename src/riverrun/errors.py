@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 PACKAGE = f"{Path(__file__).parent}{os.sep}"
+
+
+class Visible:
+    """What expressions find by its name, if their line sees it: see `rr.function`."""
+
+    name: str
 
 
 @dataclass(frozen=True)
@@ -16,9 +25,15 @@ class Location:
 
     file: str
     line: int
+    visible: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """The functions that expressions on this line may call, by name in lower case."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+    def __reduce__(self) -> tuple[type[Location], tuple[str, int]]:
+        # what a line sees stays where it is: a program takes along what it calls
+        return Location, (self.file, self.line)
 
 
 def caller() -> Location:
@@ -26,7 +41,18 @@ def caller() -> Location:
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back
-    return Location(frame.f_code.co_filename, frame.f_lineno)
+    return Location(frame.f_code.co_filename, frame.f_lineno, _visible(frame))
+
+
+def _visible(frame: FrameType) -> dict[str, Visible]:
+    """What the line sees: names of its module, its function, and those that called it there."""
+    scopes, file, outer = [frame.f_globals], frame.f_code.co_filename, frame.f_back
+    scopes.append(frame.f_locals)
+    while outer is not None and outer.f_code.co_filename == file:
+        scopes.insert(1, outer.f_locals)
+        outer = outer.f_back
+    found = (value for scope in scopes for value in scope.values())
+    return {value.name.lower(): value for value in found if issubclass(type(value), Visible)}
 
 
 class RiverrunError(Exception):

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from riverrun.aggregate import Agg
+from riverrun.arguments import checked
 from riverrun.durations import Duration, microseconds
 from riverrun.errors import ProgramError, caller
 from riverrun.kernels.letters import OnError
 from riverrun.operators.aggregate import Emit, Window, aggregate, check_window
 from riverrun.operators.rank import rank
 from riverrun.operators.windows.all_time import AllTime
+from riverrun.own_aggregates import Aggregate
 from riverrun.plan.building import checked_name, checked_policy, step_keys
 from riverrun.plan.nodes import Node
 from riverrun.plan.rows import changes
@@ -25,6 +27,7 @@ WHOLE = AllTime()
 
 
 @dataclass(frozen=True)
+@checked
 class Grouped(Generic[T]):
     """Rows with a group key, and perhaps a window: one `.agg(…)` away from a table."""
 
@@ -56,12 +59,10 @@ class Grouped(Generic[T]):
         check_window(self.rows, window, late_alert, at)
         if emit is None:
             emit = "ready" if window.closes else "changes"
-        if emit not in ("changes", "ready", "final"):
-            raise ProgramError("emit is one of changes, ready, final", where=at, got=repr(emit))
         period = microseconds(updatable, at)
         return replace(self, per=window, updatable=period, emit=emit, late_alert=late_alert)
 
-    def agg(self, **aggregates: Agg) -> T:
+    def agg(self, **aggregates: Agg | Aggregate) -> T:
         """Compute aggregates: `agg(views=rr.count(), time=rr.avg("ms"))`."""
         return self.as_table(aggregate(
             self.rows, aggregates, keys=self.keys, name=self.name, window=self.per,

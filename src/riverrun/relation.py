@@ -7,28 +7,33 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from riverrun.arguments import checked, shown
 from riverrun.clock import Pace
 from riverrun.columns import RowForm
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.kernels import sql
+from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
+from riverrun.kernels.program import ReadTopic
 from riverrun.operators.registry import refuse_taken_kind
 from riverrun.outputs import Sink
-from riverrun.plan.building import checked_condition, checked_policy
+from riverrun.plan.building import call_of, checked_condition, checked_policy
+from riverrun.plan.handed import condition_of
 from riverrun.plan.nodes import (
     Explode,
     KeyBy,
     Late,
+    Map,
     Node,
     Output,
     Select,
-    Source,
     Step,
     Union,
     Where,
     WithColumns,
 )
 from riverrun.plan.rows import changes, key_of
+from riverrun.processor import Event
 from riverrun.schema import RESERVED, Column, Schema, quoted
 from riverrun.sinks.kafka.sink import Topic
 from riverrun.times import ColumnTime
@@ -37,9 +42,12 @@ APPLY = "a function from rows and the user's line to a step: see docs/extend.md"
 
 
 class Registry(Protocol):
-    """What the language needs of an application: a place to note outputs."""
+    """What the language needs of an application: a place to note outputs and functions."""
 
     def add(self, output: Output) -> None: ...
+
+    def named(self, function: Function) -> Function:
+        """The function under a name that no other has."""
 
 
 def named_expressions(
@@ -74,6 +82,7 @@ def checked_columns(
 
 
 @dataclass(frozen=True)
+@checked
 class Relation:
     """What streams and tables share: rows that can be filtered, computed and written."""
 
@@ -87,6 +96,11 @@ class Relation:
     def _where(self, condition: str) -> Where:
         at, schema = caller(), self.node.schema
         return Where(self.node, checked_condition(condition, schema, at), schema, at)
+
+    def _filter(self, call: Callable[[Event], bool | None]) -> Where:
+        at, schema = caller(), self.node.schema
+        function = self.registry.named(condition_of(call, schema, at))
+        return Where(self.node, call_of(function, schema), schema, at, function)
 
     def _select(self, positional: tuple[str, ...], named: dict[str, str]) -> Select:
         at, schema = caller(), self.node.schema
@@ -163,9 +177,9 @@ def _frozen(sink: Sink) -> bool:
 
 
 def _origin(node: Node) -> str:
-    while isinstance(node, Where | Select | WithColumns | KeyBy | Explode | Late):
+    while isinstance(node, Where | Select | WithColumns | Map | KeyBy | Explode | Late):
         node = node.input
-    return node.topic if isinstance(node, Source) else getattr(node, "name", "union")
+    return node.topic if isinstance(node, ReadTopic) else getattr(node, "name", "union")
 
 
 def explode_node(rows: Relation, column: str, at: Location) -> Explode:
@@ -180,10 +194,17 @@ def explode_node(rows: Relation, column: str, at: Location) -> Explode:
     return Explode(rows.node, column, Schema(columns), at)
 
 
-def union_node(all_rows: tuple[Relation, ...], at: Location) -> Union:
-    mine = all_rows[0].node.schema.visible
-    for other in all_rows[1:]:
-        theirs = other.node.schema.visible
+def node_of(rows: object, what: str, at: Location) -> Node:
+    """What `.union(…)` or `.join(…)` is given, which may be anything."""
+    if not isinstance(rows, Relation):
+        raise ProgramError(f"{what} needs a stream or a table", where=at, got=shown(rows))
+    return rows.node
+
+
+def union_node(nodes: tuple[Node, ...], at: Location) -> Union:
+    mine = nodes[0].schema.visible
+    for other in nodes[1:]:
+        theirs = other.schema.visible
         if {(c.name, c.type) for c in theirs.columns} != {(c.name, c.type) for c in mine.columns}:
             raise ProgramError(
                 "a union needs the same columns on both sides",
@@ -191,7 +212,7 @@ def union_node(all_rows: tuple[Relation, ...], at: Location) -> Union:
                 got=f"{mine.ddl()} and {theirs.ddl()}",
                 hint="bring them in line with select()",
             )
-    return Union(tuple(rows.node for rows in all_rows), mine, at)
+    return Union(nodes, mine, at)
 
 
 MakesStep = Callable[[Node, Location], Step]
@@ -202,7 +223,12 @@ def applied(rows: Node, make: MakesStep, form: RowForm, at: Location) -> Step:
     """A step of one's own, whose rows leave in the form that is expected."""
     if not callable(make):
         raise ProgramError("apply needs what makes a step", where=at, got=repr(make), hint=APPLY)
-    step = make(rows, at)
+    try:
+        step = make(rows, at)
+    except TypeError as error:
+        raise ProgramError(
+            "what apply was given fails on rows and their line", where=at, got=error, hint=APPLY
+        ) from error
     if not isinstance(step, Step):
         raise ProgramError(
             "what apply was given makes no step", where=at, got=repr(step), hint=APPLY
@@ -216,13 +242,13 @@ def applied(rows: Node, make: MakesStep, form: RowForm, at: Location) -> Step:
     return step
 
 
-def read_again(rows: Relation, topic: str, pace: Pace, at: Location) -> Source:
+def read_again(rows: Relation, topic: str, pace: Pace, at: Location) -> ReadTopic:
     """Writes rows to a topic, and reads them from there."""
     node = rows.node
     schema, key = node.schema.visible, key_of(node)
     rows.registry.add(Output(node, Topic(topic), at, on_error=checked_policy(None, node, at)))
     read = Schema(schema.with_plain_times.columns).with_metadata
-    return Source(
+    return ReadTopic(
         topic, schema, read, key[0] if len(key) == 1 else None, ColumnTime("_timestamp"), pace,
         "earliest", "stop", at, table_key=key if changes(node) else (), own=True,
     )  # fmt: skip

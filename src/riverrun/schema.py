@@ -144,16 +144,21 @@ def defaults(ddl: str, where: object = None) -> tuple[Any, ...]:
 
 def _with_quoted_names(ddl: str) -> str:
     """Names in quotes, so that a column may be called `at` or `order`."""
+    words = [field.split(maxsplit=1) for field in fields_of(ddl)]
+    return ", ".join(
+        " ".join([w[0] if w[0].startswith('"') else quoted(w[0]), *w[1:]]) for w in words if w
+    )
+
+
+def fields_of(ddl: str) -> list[str]:
+    """What stands between commas, those in brackets apart."""
     fields, depth, start = [], 0, 0
     for place, sign in enumerate(ddl):
         depth += (sign in "([<") - (sign in ")]>")
         if sign == "," and depth == 0:
-            fields.append(ddl[start:place])
+            fields.append(ddl[start:place].strip())
             start = place + 1
-    words = [field.strip().split(maxsplit=1) for field in (*fields, ddl[start:])]
-    return ", ".join(
-        " ".join([w[0] if w[0].startswith('"') else quoted(w[0]), *w[1:]]) for w in words if w
-    )
+    return [*fields, ddl[start:].strip()]
 
 
 def nested(type: str) -> bool:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, overload
+from typing import Any, Literal, NoReturn, overload
 
+from riverrun.arguments import checked, shown
 from riverrun.clock import Pace
 from riverrun.durations import UNITS, Duration, microseconds
-from riverrun.errors import Location, ProgramError, caller
+from riverrun.errors import ProgramError, caller
 from riverrun.grouped import Grouped, grouped
 from riverrun.kernels.letters import OnError
 from riverrun.operators.deduplicate import deduplicate
@@ -20,15 +21,17 @@ from riverrun.operators.mark_seen import mark_seen
 from riverrun.operators.process.building import process
 from riverrun.operators.process.spec import ProcessSpec
 from riverrun.operators.to_table import to_table, topic_table
-from riverrun.plan.nodes import Emitted, KeyBy, Late, Node, SparkStep, Step
+from riverrun.plan.handed import mapping_of
+from riverrun.plan.nodes import Emitted, KeyBy, Late, Map, SparkStep, Step
 from riverrun.plan.rows import key_of
-from riverrun.processor import FrameProcessor, Processor
+from riverrun.processor import Event, FrameProcessor, Processor
 from riverrun.relation import (
     MakesStep,
     Registry,
     Relation,
     applied,
     explode_node,
+    node_of,
     read_again,
     union_node,
 )
@@ -36,6 +39,7 @@ from riverrun.schema import Schema, parse
 
 
 @dataclass(frozen=True)
+@checked
 class Stream(Relation):
     """Facts, append only."""
 
@@ -51,13 +55,29 @@ class Stream(Relation):
         """Add or replace columns: `with_columns(seconds="ms / 1000")`."""
         return replace(self, node=self._with_columns(named))
 
+    def filter(self, function: Callable[[Event], bool | None]) -> Stream:
+        """Keep the rows for which the function gives True: `filter(lambda row: row.ms > 10)`."""
+        return replace(self, node=self._filter(function))
+
+    def map(self, function: Callable[[Event], Mapping[str, Any] | None], *, schema: str) -> Stream:
+        """Make a row of each row, by a function that gives a dictionary of the columns in `schema`.
+
+        A row for which it gives None is left out.
+        """
+        at = caller()
+        columns = parse(schema, at).with_plain_times
+        made = self.registry.named(mapping_of(function, self.node.schema, columns, at))
+        return replace(self, node=Map(self.node, made, columns, at))
+
     def explode(self, column: str) -> Stream:
         """One row per element of a list column."""
         return replace(self, node=explode_node(self, column, caller()))
 
     def union(self, *others: Stream) -> Stream:
         """Rows of all streams; they must have the same columns."""
-        return replace(self, node=union_node((self, *others), caller()))
+        at = caller()
+        nodes = tuple(node_of(other, "union", at) for other in (self, *others))
+        return replace(self, node=union_node(nodes, at))
 
     def key_by(self, *columns: str) -> Stream:
         """Set the key that rows are written with."""
@@ -111,7 +131,7 @@ class Stream(Relation):
         self,
         processor: Processor | FrameProcessor | type[Processor | FrameProcessor],
         *,
-        by: str | list[str],
+        by: str | Sequence[str],
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> Processed:
@@ -211,7 +231,7 @@ class Stream(Relation):
             after=after, condition=where, time=time, as_of=as_of, history=history,
             corrections=corrections,
         )  # fmt: skip
-        node = join(self.node, _other_side(other, at), asked)
+        node = join(self.node, node_of(other, "join", at), asked)
         return Table(self.registry, node) if corrections else Stream(self.registry, node)
 
     def to_table(
@@ -258,12 +278,15 @@ class Stream(Relation):
         with two underscores.
         """
         at = caller()
+        if not callable(function):
+            raise ProgramError("spark() needs a function", where=at, got=shown(function))
         name = getattr(function, "__name__", "function").strip("<>")
         node = SparkStep(self.node, function, parse(schema, at), at, name)
         return replace(self, node=node)
 
 
 @dataclass(frozen=True)
+@checked
 class Processed:
     """What a processor emits: a stream for each of its outputs, `processed["name"]`."""
 
@@ -297,6 +320,7 @@ class Processed:
 
 
 @dataclass(frozen=True)
+@checked
 class Table(Relation):
     """Rows by key. A change takes the old row back (`-`) and puts the new one there (`+`)."""
 
@@ -311,6 +335,18 @@ class Table(Relation):
     def select(self, *columns: str, **named: str) -> Table:
         """Keep or compute columns; the key stays."""
         return replace(self, node=self._select(columns, named))
+
+    def filter(self, function: Callable[[Event], bool | None]) -> Table:
+        """Keep the rows for which the function gives True; one that stops being so is deleted."""
+        return replace(self, node=self._filter(function))
+
+    def map(self, *given: object, **named: object) -> NoReturn:
+        """Tables have none: a function could change the key."""
+        raise ProgramError(
+            "rows of a table cannot be mapped: a function could change their key",
+            where=caller(),
+            hint="compute columns with .with_columns(…), which may call an @rr.function",
+        )
 
     def with_columns(self, **named: str) -> Table:
         """Add or replace columns; the key stays."""
@@ -337,7 +373,7 @@ class Table(Relation):
         if each left row has at most one partner, else that of both.
         """
         asked = Asked(on=on, how=how, at=caller(), prefix=prefix, name=name)
-        return replace(self, node=join(self.node, _other_side(other, asked.at), asked))
+        return replace(self, node=join(self.node, node_of(other, "join", asked.at), asked))
 
     def apply(self, operator: MakesStep) -> Stream:
         """Add a step with state of one's own that gives a stream: see docs/extend.md."""
@@ -375,9 +411,3 @@ def _late(rows: Relation, number: int) -> Stream:
         where=at,
         hint="take .late from what .agg(…) with a window, .deduplicate(…) or .join(…) returns",
     )
-
-
-def _other_side(other: object, at: Location) -> Node:
-    if not isinstance(other, Relation):
-        raise ProgramError("join needs a stream or a table", where=at, got=repr(other))
-    return other.node

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from riverrun.arguments import checked
 from riverrun.durations import Duration, duration_text, microseconds
 from riverrun.errors import caller
 from riverrun.schema import Column
@@ -83,6 +84,7 @@ class ProcessingTime:
 EventTime = ColumnTime | DeviceTime | AppendTime | ProcessingTime
 
 
+@checked
 def device_time(
     *, occurred: str, sent: str, received: str = "_timestamp", max_offset: Duration = "1 day"
 ) -> DeviceTime:
@@ -95,11 +97,13 @@ def device_time(
     return DeviceTime(occurred, sent, received, microseconds(max_offset, caller()))
 
 
+@checked
 def append_time() -> AppendTime:
     """The time at which the broker appended the record; its topic must keep that time."""
     return AppendTime()
 
 
+@checked
 def processing_time() -> ProcessingTime:
     """The time at which a record's batch ran; a batch that runs again has the same."""
     return ProcessingTime()

@@ -50,12 +50,12 @@ class JoinsBench(Bench):
     def streams(self) -> None:
         """Both engines: events per second, and the same pairs."""
         count = self.sizes.pairs
-        searches, clicks = self.topic("searches"), self.topic("clicks")
-        load.produce(self.client, searches, _searches(count), count)
-        load.produce(self.client, clicks, _clicks(count), count)
+        left, right = self.topic("searches"), self.topic("clicks")
+        load.produce(self.client, left, searches(count), count)
+        load.produce(self.client, right, clicks(count), count)
         found, rates = [], []
         for engine in ("join_ours", "join_spark"):
-            plan = self._plan(searches, clicks, f"streams-{engine}", kind="streams")
+            plan = self._plan(left, right, f"streams-{engine}", kind="streams")
             rates.append(self.steady(f"streams, {engine}", self.finished(engine, plan)))
             found.append(results.rows(self.client, plan["output"], PAIR))
         self.report.at_least("streams: events/s of Spark's own join", 1.5, rates[0] / rates[1])
@@ -158,13 +158,13 @@ class _Tweets:
         return float(sum(batch["seconds"] for batch in new if batch["events"]))
 
 
-def _searches(count: int) -> Iterator[bytes]:
+def searches(count: int) -> Iterator[bytes]:
     for number in range(count):
         at = load.START + number * 1000 // PER_SECOND
         yield f'{{"id":{number},"words":"word {number % 5000}","at":{at}}}'.encode()
 
 
-def _clicks(count: int) -> Iterator[bytes]:
+def clicks(count: int) -> Iterator[bytes]:
     """Each on a search of the last 50 seconds; nearly as many searches have none as several."""
     chosen = random.Random(1)
     for number in range(count):

@@ -41,7 +41,8 @@ class Report:
         figures.add_column("what")
         figures.add_column("value", justify="right")
         for name, value in self.figures.items():
-            figures.add_row(name, f"{value:,.2f}" if isinstance(value, float) else f"{value:,}")
+            shown = f"{value:,.2f}" if isinstance(value, float) else str(value)
+            figures.add_row(name, f"{value:,}" if isinstance(value, int) else shown)
         console.print(figures)
         targets = Table(title="targets", title_justify="left")
         for column in ("target", "bound", "measured", "holds"):

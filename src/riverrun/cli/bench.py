@@ -32,6 +32,7 @@ def command() -> None:
     riverrun bench delivery
     riverrun bench cluster
     riverrun bench joins
+    riverrun bench versions ../before/src
     riverrun bench report docs/benchmarks
     """
 
@@ -131,6 +132,23 @@ def joins(**asked: Any) -> None:
 
 
 @command.command()
+@measured
+@click.argument("other", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--pairs", default=7, show_default=True, help="How often both run, in turns.")
+def versions(other: Path, pairs: int, **asked: Any) -> None:
+    """CPU per event of this version and of OTHER, the folder src of another checkout.
+
+    The windowed count of `bench window` and the streams of `bench joins`, in turns over the same
+    records; the median of the ratios, and the interval that it lies in. Takes about 15 minutes.
+
+    \b
+    git worktree add ../before v0.1.0
+    riverrun bench versions ../before/src
+    """
+    _measure("versions", other.absolute(), pairs, **asked)
+
+
+@command.command()
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 def report(folder: Path) -> None:
     """Make the page FOLDER.md of the results that --note has kept in FOLDER."""
@@ -140,13 +158,14 @@ def report(folder: Path) -> None:
 
 
 def _measure(
-    name: str, *, brokers: str | None, small: bool, as_json: bool, note: Path | None
+    name: str, *more: Any, brokers: str | None, small: bool, as_json: bool, note: Path | None
 ) -> None:
     if small and note:
         raise click.UsageError("--small is to see that it works: its figures are not for --note")
     module = import_module(f"riverrun.bench.{name}")  # Spark only when it is needed
     sizes = module.Sizes().smaller if small else module.Sizes()
-    _tell(name, module.bench(load().override(brokers=brokers), sizes), as_json=as_json, note=note)
+    report = module.bench(load().override(brokers=brokers), sizes, *more)
+    _tell(name, report, as_json=as_json, note=note)
 
 
 def _tell(name: str, report: Report, *, as_json: bool, note: Path | None) -> None:

@@ -9,19 +9,14 @@ from typing import Any
 
 from riverrun.clock import Pace
 from riverrun.columns import HIDDEN, PLACE
+from riverrun.compiler.functions import functions_of
 from riverrun.compiler.passes import passed
 from riverrun.compiler.paths import paths, relation_of
 from riverrun.edges import Edge
 from riverrun.errors import ProgramError
-from riverrun.kernels.program import (
-    Branch,
-    PlacedStep,
-    Program,
-    SourceSpec,
-    SparkSpec,
-)
+from riverrun.kernels.program import Branch, PlacedStep, Program, ReadTopic, SparkSpec
 from riverrun.outputs import OutputSpec
-from riverrun.plan.nodes import Node, Output, Plan, Source, SparkStep, Step
+from riverrun.plan.nodes import Node, Output, Plan, SparkStep, Step
 from riverrun.plan.rows import changes, form_of, inputs_of, key_of, nodes_of, origins, steps_of
 from riverrun.schema import METADATA, column_list, quoted
 from riverrun.sinks.kafka.dead import dead_output
@@ -36,16 +31,17 @@ def compile_program(given: Plan) -> Program:
         *(branch for step in sparks for branch in _into_spark(step)),
         *(branch for output in plan.outputs for branch in _into_output(output)),
     ]
-    sources = sorted((n for n in nodes if isinstance(n, Source)), key=lambda each: each.topic)
+    sources = sorted((n for n in nodes if isinstance(n, ReadTopic)), key=lambda each: each.topic)
     return Program(
         name=plan.name,
         pages=plan.pages,
-        sources=tuple(_source_spec(index, node, branches) for index, node in enumerate(sources)),
+        sources=tuple(_source(index, node, branches) for index, node in enumerate(sources)),
         branches=tuple(branches),
         steps=tuple(map(_placed, steps)),
         outputs=(*map(_output_spec, plan.outputs), dead_output(plan.name)),
         spark_steps=tuple(SparkSpec(step.name, step.input.schema.visible) for step in sparks),
         delivery=plan.delivery,
+        functions=functions_of(plan.outputs),
     )
 
 
@@ -58,27 +54,10 @@ def _output_spec(output: Output) -> OutputSpec:
     return OutputSpec(output.name, output.sink, node.schema.visible, key_of(node), changes(node))
 
 
-def _source_spec(index: int, node: Source, branches: list[Branch]) -> SourceSpec:
+def _source(index: int, node: ReadTopic, branches: list[Branch]) -> ReadTopic:
     text = " ".join([*node.reads, *(branch.query or "" for branch in branches)])
     used = frozenset(name for name, _ in METADATA if re.search(rf"\b{name}\b", text))
-    return SourceSpec(
-        topic=node.topic,
-        index=index,
-        schema=node.fields,
-        time=node.time,
-        key=node.key,
-        pace=node.pace,
-        start=node.start,
-        on_loss=node.on_loss,
-        metadata=used,
-        format=node.format,
-        producer=node.producer,
-        punctuation=node.punctuation,
-        max_ahead=node.max_ahead,
-        table_key=node.table_key,
-        at=str(node.at),
-        on_error=node.on_error,
-    )
+    return replace(node, index=index, metadata=used)
 
 
 def _placed(step: Step) -> PlacedStep:
@@ -108,7 +87,7 @@ def _clock(step: Step) -> dict[str, Pace]:
 
 def _paces(node: Node) -> dict[str, Pace]:
     """The same for what comes after a node."""
-    if isinstance(node, Source):
+    if isinstance(node, ReadTopic):
         return {node.topic: node.pace}
     if not isinstance(node, Step):
         return _slowest(map(_paces, inputs_of(node)))

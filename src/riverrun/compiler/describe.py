@@ -9,17 +9,18 @@ from typing import Any, assert_never
 from riverrun.durations import UNITS, duration_text
 from riverrun.errors import Location
 from riverrun.formats import JSON, Format
+from riverrun.kernels.program import ReadTopic
 from riverrun.outputs import Sink
 from riverrun.plan.nodes import (
     Emitted,
     Explode,
     KeyBy,
     Late,
+    Map,
     Node,
     Output,
     Plan,
     Select,
-    Source,
     SparkStep,
     Step,
     Union,
@@ -34,8 +35,8 @@ from riverrun.sinks.kafka.dead import DEAD_SCHEMA, dead_output
 MAX_AHEAD = UNITS["day"]
 
 
-def sources_of(plan: Plan) -> list[Source]:
-    return [node for node in nodes_of(plan.outputs) if isinstance(node, Source)]
+def sources_of(plan: Plan) -> list[ReadTopic]:
+    return [node for node in nodes_of(plan.outputs) if isinstance(node, ReadTopic)]
 
 
 def as_text(plan: Plan, folder: Path) -> str:
@@ -51,7 +52,7 @@ def as_text(plan: Plan, folder: Path) -> str:
     return "\n\n".join("\n".join(block) for block in blocks)
 
 
-def _source_block(source: Source, folder: Path) -> list[str]:
+def _source_block(source: ReadTopic, folder: Path) -> list[str]:
     pace = source.pace
     return [
         _headline(f"source {source.topic}", source.at, folder),
@@ -64,7 +65,7 @@ def _source_block(source: Source, folder: Path) -> list[str]:
     ]
 
 
-def _unusual(source: Source) -> dict[str, str | None]:
+def _unusual(source: ReadTopic) -> dict[str, str | None]:
     """What a source says beyond the defaults."""
     found: dict[str, str | None] = _format(source.format)
     if source.producer is not None:
@@ -80,13 +81,13 @@ def _format(format: Format) -> dict[str, str | None]:
     return {} if format == JSON else {"format": format.name}
 
 
-def _policy(node: Source | Step | Output) -> dict[str, str | None]:
+def _policy(node: ReadTopic | Step | Output) -> dict[str, str | None]:
     """What happens to rows that fail, where the program says so."""
     said = node.on_error != ("stop" if _always_stops(node) else "set aside")
     return {"on_error": node.on_error} if said else {}
 
 
-def _always_stops(node: Source | Step | Output) -> bool:
+def _always_stops(node: ReadTopic | Step | Output) -> bool:
     inputs = (node.input,) if isinstance(node, Output) else inputs_of(node)
     return any(map(changes, inputs[:1]))
 
@@ -155,7 +156,7 @@ def _place(at: Location, folder: Path) -> str:
 
 def paths(node: Node) -> Iterator[tuple[Node, list[Node]]]:
     """Every way from a source or a step to this node, with the stateless steps passed on it."""
-    if isinstance(node, Source | Step):
+    if isinstance(node, ReadTopic | Step):
         yield node, []
         return
     for each in inputs_of(node):
@@ -174,7 +175,8 @@ def operation(node: Node) -> str:
     """A stateless step in the program's own words."""
     match node:
         case Where():
-            return f"where {plain(node.condition)}"
+            called = node.function
+            return f"filter {called.text}" if called else f"where {plain(node.condition)}"
         case Select() | WithColumns():
             word = "select" if isinstance(node, Select) else "with_columns"
             return f"{word} {', '.join(_computed(*pair) for pair in node.columns)}"
@@ -182,8 +184,8 @@ def operation(node: Node) -> str:
             return f"explode {node.column}"
         case KeyBy():
             return f"key_by {', '.join(node.columns)}"
-        case SparkStep():
-            return f"spark {node.name}"
+        case Map() | SparkStep():
+            return f"map {node.function.text}" if isinstance(node, Map) else f"spark {node.name}"
         case Emitted():
             return f"output {node.output}"
         case Late():
@@ -193,8 +195,8 @@ def operation(node: Node) -> str:
             return f"table by {', '.join(node.table.keys)}"
         case Union():
             return "union"
-        case Source() | Step():
-            return node.topic if isinstance(node, Source) else node.name
+        case ReadTopic() | Step():
+            return node.topic if isinstance(node, ReadTopic) else node.name
         case _:
             assert_never(node)
 
@@ -214,7 +216,7 @@ def as_dict(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _source_dict(source: Source) -> dict[str, Any]:
+def _source_dict(source: ReadTopic) -> dict[str, Any]:
     return {
         "topic": source.topic,
         "schema": _schema_dict(source.schema),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from riverrun.compiler.describe import operation
-from riverrun.plan.nodes import Node, Plan, Source, Step
+from riverrun.kernels.program import ReadTopic
+from riverrun.plan.nodes import Node, Plan, Step
 from riverrun.plan.rows import inputs_of, nodes_of
 from riverrun.sinks.kafka.dead import dead_output
 
@@ -28,11 +29,11 @@ def as_mermaid(plan: Plan) -> str:
 
 
 def _fails(node: Node) -> bool:
-    return isinstance(node, Source) or (isinstance(node, Step) and bool(node.does.fails_on))
+    return isinstance(node, ReadTopic) or (isinstance(node, Step) and bool(node.does.fails_on))
 
 
 def _box(node: Node) -> str:
-    if isinstance(node, Source):
+    if isinstance(node, ReadTopic):
         return SHAPES["source"].format(_safe(node.topic))
     if isinstance(node, Step):
         lines = [node.name, f"by {', '.join(node.does.key_words())}", *node.does.words().box]

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from riverrun.columns import GONE, HIDDEN
+from riverrun.columns import GONE, HIDDEN, PLACE
 from riverrun.edges import Edge
+from riverrun.kernels.program import ReadTopic
+from riverrun.plan.building import call_of
 from riverrun.plan.nodes import (
     Emitted,
     Explode,
     KeyBy,
     Late,
+    Map,
     Node,
     Select,
-    Source,
     SparkStep,
     Step,
     Union,
@@ -32,7 +34,7 @@ Path = tuple[Edge, str | None]
 def paths(node: Node) -> Iterator[Path]:
     """Every way from an origin's rows to this node."""
     match node:
-        case Source():
+        case ReadTopic():
             yield Edge("source", node.topic), None
         case Late():
             yield node.input.does.late_edge(node.number), None
@@ -48,7 +50,7 @@ def paths(node: Node) -> Iterator[Path]:
                     yield origin, _member(node, index, relation_of(query))
         case KeyBy():
             yield from paths(node.input)
-        case Where() | Select() | WithColumns() | Explode() | Versions():
+        case Where() | Select() | WithColumns() | Map() | Explode() | Versions():
             for origin, query in paths(node.input):
                 yield origin, _stateless(node, relation_of(query))
         case _:
@@ -66,7 +68,7 @@ def _member(node: Union, index: int, source: str) -> str:
     return f"SELECT {columns}, __at, __pos, {sub} FROM {source}"
 
 
-def _stateless(node: Where | Select | WithColumns | Explode | Versions, source: str) -> str:
+def _stateless(node: Where | Select | WithColumns | Map | Explode | Versions, source: str) -> str:
     match node:
         case Where():
             return _where(node, source)
@@ -78,6 +80,8 @@ def _stateless(node: Where | Select | WithColumns | Explode | Versions, source: 
             known = [name for name, _ in node.columns if name in node.input.schema]
             kept = f"* EXCLUDE ({column_list(known)})" if known else "*"
             return f"SELECT {kept}, {new} FROM {source}"
+        case Map():
+            return _map(node, source)
         case Explode():
             return _explode(node, source)
         case Versions():
@@ -92,6 +96,14 @@ def _where(node: Where, source: str) -> str:
     # a version that does not hold the condition deletes the row of its key
     gone = f"{GONE} OR NOT coalesce(({node.condition}), false)"
     return f"SELECT * REPLACE ({gone} AS {GONE}) FROM {source}"
+
+
+def _map(node: Map, source: str) -> str:
+    # a list of one row or none: unlike a condition, DuckDB does not compute it twice
+    made = f"unnest({call_of(node.function, node.input.schema)}) AS __made"
+    columns = ", ".join(f"__made.{name} AS {name}" for name in map(quoted, node.schema.names))
+    place = column_list(PLACE)
+    return f"SELECT {columns}, {place} FROM (SELECT {made}, {place} FROM {source})"
 
 
 def _explode(node: Explode, source: str) -> str:

@@ -7,7 +7,7 @@ import json
 from importlib.metadata import version
 from typing import Any
 
-from riverrun.kernels.program import PlacedStep, Program, SourceSpec
+from riverrun.kernels.program import PlacedStep, Program, ReadTopic
 
 Shape = dict[str, Any]
 
@@ -35,9 +35,9 @@ def shape(program: Program) -> Shape:
     return stored
 
 
-def _source(source: SourceSpec) -> dict[str, Any]:
+def _source(source: ReadTopic) -> dict[str, Any]:
     return {
-        "columns": source.schema.ddl(),
+        "columns": source.fields.ddl(),
         "format": source.format.name,
         "key": source.key,
         "time": repr(source.time),

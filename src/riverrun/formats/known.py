@@ -15,7 +15,7 @@ def format_of(given: str | Format, where: object = None) -> Format:
     """The format of a name, or the one that is given."""
     if isinstance(given, Format):
         return given
-    if given not in FORMATS:
+    if not isinstance(given, str) or given not in FORMATS:
         raise ProgramError(
             f"there is no format {given!r}",
             where=where,

@@ -13,6 +13,7 @@ from functools import lru_cache
 import polars as pl
 
 from riverrun.kernels import moments, multisets, sketches
+from riverrun.kernels.own_aggregates import kind_of
 from riverrun.kernels.parts import (
     SIGNED_N,
     SIGNED_S,
@@ -190,6 +191,8 @@ SIGNED: dict[str, Kind] = {
 
 def _kind(aggregation: Aggregation) -> Kind:
     name = aggregation.kind
+    if aggregation.own is not None:
+        return kind_of(aggregation.own, signed=aggregation.signed)
     if name == "top" and aggregation.weight is not None:
         name = "heaviest"
     elif name == "rate" and aggregation.expression is None:

@@ -9,9 +9,9 @@ from riverrun.clock import Now
 from riverrun.durations import END, duration_text
 from riverrun.kernels import positions
 from riverrun.kernels.letters import LAST
-from riverrun.kernels.program import SourceSpec
+from riverrun.kernels.program import ReadTopic
 from riverrun.schema import METADATA, literal, quoted
-from riverrun.times import ColumnTime, DeviceTime, ProcessingTime
+from riverrun.times import AppendTime, ColumnTime, DeviceTime, ProcessingTime
 
 TICK = "/*tick*/"
 LATEST = "/*latest*/"
@@ -20,17 +20,17 @@ LATEST = "/*latest*/"
 RECORDED = "TRY(make_timestamp(__timestamp * 1000))"
 
 
-def at_tick(query: str, source: SourceSpec, now: Now) -> str:
+def at_tick(query: str, source: ReadTopic, now: Now) -> str:
     latest = now.tick + (source.max_ahead or 0) if now.wall else END
     return query.replace(TICK, str(now.tick)).replace(LATEST, str(latest))
 
 
-def arrival(source: SourceSpec) -> str:
+def arrival(source: ReadTopic) -> str:
     """The query from raw records, as the format wants them, to rows."""
     metadata = [f"{_metadata(name, source)} AS {name}" for name in sorted(source.metadata)]
-    read = source.format.relation(source.schema, source.table_key)
+    read = source.format.relation(source.fields, source.table_key)
     known = f"SELECT {', '.join(['*', *metadata])} FROM ({read})"
-    names = [*source.schema.names, *sorted(source.metadata), *(c.name for c in source.time.added)]
+    names = [*source.fields.names, *sorted(source.metadata), *(c.name for c in source.time.added)]
     moment = _moment(source)
     own = [
         f"{moment} AS __at", f"{positions.in_sql(source.index)} AS __pos", "0::BIGINT AS __sub",
@@ -40,13 +40,13 @@ def arrival(source: SourceSpec) -> str:
     return f"SELECT {', '.join([*map(quoted, names), *own])} FROM ({_repaired(source, known)})"
 
 
-def _moment(source: SourceSpec) -> str:
+def _moment(source: ReadTopic) -> str:
     if source.table_key:
         return f"CASE WHEN __gone THEN {RECORDED} ELSE {_stated_moment(source)} END"
     return _stated_moment(source)
 
 
-def _stated_moment(source: SourceSpec) -> str:
+def _stated_moment(source: ReadTopic) -> str:
     match source.time:
         case ColumnTime(column) if column != "_timestamp":
             return quoted(column)
@@ -54,11 +54,11 @@ def _stated_moment(source: SourceSpec) -> str:
             return "event_time"
         case ProcessingTime():
             return f"make_timestamp({TICK})"
-        case _:
+        case ColumnTime() | AppendTime():
             return RECORDED
 
 
-def _repaired(source: SourceSpec, rows: str) -> str:
+def _repaired(source: ReadTopic, rows: str) -> str:
     """Rows with the columns of a repaired device time. What is out of any range is null."""
     time = source.time
     if not isinstance(time, DeviceTime):
@@ -75,13 +75,13 @@ def _repaired(source: SourceSpec, rows: str) -> str:
     )
 
 
-def _producer(source: SourceSpec) -> list[str]:
+def _producer(source: ReadTopic) -> list[str]:
     if source.producer is None:
         return []
     return [f"CAST({quoted(source.producer)} AS VARCHAR) AS __producer"]
 
 
-def _ahead(source: SourceSpec, moment: str) -> list[str]:
+def _ahead(source: ReadTopic, moment: str) -> list[str]:
     """Why a record is too far ahead of the clocks that can be trusted, or NULL."""
     if source.max_ahead is None or isinstance(source.time, ProcessingTime):
         return []
@@ -105,7 +105,7 @@ def _iso(time: str) -> str:
     return f"strftime({time}, '%Y-%m-%dT%H:%M:%SZ')"
 
 
-def _metadata(name: str, source: SourceSpec) -> str:
+def _metadata(name: str, source: ReadTopic) -> str:
     return {
         "_key": "decode(__key)",
         "_headers": "__headers",
@@ -116,7 +116,7 @@ def _metadata(name: str, source: SourceSpec) -> str:
     }[name]
 
 
-def _cause(source: SourceSpec) -> str:
+def _cause(source: ReadTopic) -> str:
     """Why a record cannot be read, or has no time, producer or key; else NULL."""
     nameless = [
         f"WHEN {quoted(key)} IS NULL THEN {literal(f'no key: {key} is missing')}"
@@ -131,7 +131,7 @@ def _cause(source: SourceSpec) -> str:
     return f"CASE {' '.join(checks)} END"
 
 
-def _absent(source: SourceSpec) -> dict[str, str]:
+def _absent(source: ReadTopic) -> dict[str, str]:
     """Conditions under which a record has no time or no producer, and the cause to tell."""
     known = dict(METADATA)
     found = {

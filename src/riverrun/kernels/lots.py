@@ -28,7 +28,7 @@ from riverrun.kernels.letters import (
     text_or_base64,
 )
 from riverrun.kernels.messages import Status
-from riverrun.kernels.program import Program, SourceSpec
+from riverrun.kernels.program import Program, ReadTopic
 from riverrun.kernels.routing import Router
 from riverrun.kernels.sql import Evaluator
 from riverrun.partitions import Partition, Producer, TimeKeeper
@@ -59,7 +59,7 @@ class LotReader:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.evaluator = Evaluator()
+        self.evaluator = Evaluator(program.functions)
         self.router = Router(program, self.evaluator)
         self.arrivals = {source.topic: arrival(source) for source in program.sources}
 
@@ -101,24 +101,22 @@ class LotReader:
             into = [b for b in self.program.leaving(edge) if b.target.kind == "step"]
             yield from self.router.chunks(into, rows, seq, clocks)
 
-    def _decode(self, source: SourceSpec, lot: Lot, now: Now) -> pa.Table:
+    def _decode(self, source: ReadTopic, lot: Lot, now: Now) -> pa.Table:
         partition, offset = (
             pc.max(lot.records[each]).as_py() for each in ("__partition", "__offset")
         )
         positions.pack(source.index, partition, offset)  # an error if one is too large
         query = at_tick(self.arrivals[source.topic], source, now)
-        given = source.format.prepared(lot.records, source.schema, source.table_key)
+        given = source.format.prepared(lot.records, source.fields, source.table_key)
         return self.evaluator.run(query, lot=given)
 
-    def _marks(
-        self, source: SourceSpec, rows: pa.Table
-    ) -> tuple[pa.Table, pa.Table, list[Failure]]:
+    def _marks(self, source: ReadTopic, rows: pa.Table) -> tuple[pa.Table, pa.Table, list[Failure]]:
         """Records that only tell the time, and those that are rows."""
         if source.punctuation is None:
             return rows.slice(0, 0), rows, []
         query = f"SELECT *, coalesce(({source.punctuation}), false) AS __mark FROM rows"
         made, failed = isolated(
-            self.evaluator, query, rows, line=source.at, on_error=source.on_error
+            self.evaluator, query, rows, line=str(source.at), on_error=source.on_error
         )
         mark = made["__mark"]
         made = made.drop_columns(["__mark"])
@@ -143,7 +141,7 @@ def _split(decoded: pa.Table, on_error: OnError) -> tuple[pa.Table, list[Failure
     return rows, failures
 
 
-def _highest(source: SourceSpec, rows: pa.Table, marks: pa.Table) -> dict[TimeKeeper, int]:
+def _highest(source: ReadTopic, rows: pa.Table, marks: pa.Table) -> dict[TimeKeeper, int]:
     """How far each partition or producer has come. A mark is exact: lateness is not for it."""
     if source.pace.by == "tick":
         return {}
@@ -153,7 +151,7 @@ def _highest(source: SourceSpec, rows: pa.Table, marks: pa.Table) -> dict[TimeKe
     return found
 
 
-def _latest(source: SourceSpec, rows: pa.Table) -> dict[TimeKeeper, int]:
+def _latest(source: ReadTopic, rows: pa.Table) -> dict[TimeKeeper, int]:
     whose = rows["__producer"] if source.producer else positions.partitions(rows["__pos"])
     times = pa.table({"whose": whose, "at": rows["__at"].cast(pa.int64())})
     found = times.group_by("whose").aggregate([("at", "max")]).to_pylist()
@@ -161,7 +159,7 @@ def _latest(source: SourceSpec, rows: pa.Table) -> dict[TimeKeeper, int]:
     return {named(source.topic, each["whose"]): each["at_max"] for each in found}
 
 
-def _dead_letters(lot: Lot, source: SourceSpec, dead: list[Failure]) -> pa.Table:
+def _dead_letters(lot: Lot, source: ReadTopic, dead: list[Failure]) -> pa.Table:
     first = {each.place.pos: each for each in dead}
     offsets = pa.array([positions.unpack(place).offset for place in first], pa.int64())
     letters = []

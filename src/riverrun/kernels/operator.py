@@ -19,6 +19,7 @@ from riverrun.control import Command
 from riverrun.durations import BEGINNING, END
 from riverrun.edges import Edge
 from riverrun.errors import Location
+from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError, Verdict
 from riverrun.kernels.state import SegmentList
 from riverrun.schema import Schema, column_list
@@ -122,6 +123,8 @@ class Batch:
     pages: int = 1
     commands: tuple[Command, ...] = ()
     """What the control log has for this step, in its order."""
+    functions: tuple[Function, ...] = ()
+    """The program's own, that conditions may call."""
 
     @property
     def rows(self) -> pl.DataFrame | None:
@@ -235,6 +238,11 @@ class Operator(ABC):
     def fails_on(self) -> str | None:
         """What the kernel itself may set aside, for people; None if it takes whatever entered."""
 
+    @property
+    @abstractmethod
+    def functions(self) -> tuple[Function, ...]:
+        """Those of the user's own that its entry calls, beside those named in expressions."""
+
     @abstractmethod
     def versions(self, rows: str) -> str | None:
         """The query for a table's versions, if it is one that others may keep for themselves."""
@@ -285,6 +293,10 @@ class PlainOperator(Operator):
     @property
     def fails_on(self) -> str | None:
         return None
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        return ()
 
     def versions(self, rows: str) -> str | None:
         return None

@@ -78,7 +78,7 @@ class PageKernel:
 
     def __init__(self, program: Program, level: int, cache: SegmentCache, scope: str) -> None:
         self.program, self.paces = program, program.paces
-        self.router = Router(program, shared_evaluator())
+        self.router = Router(program, shared_evaluator(program.functions))
         self.moment: Moment | None = None
         self.steps = [step for step in program.steps if step.level == level]
         self.last = level + 1 == program.levels
@@ -155,6 +155,7 @@ class PageKernel:
             topics=self.program.topics,
             pages=self.program.pages,
             commands=told,
+            functions=self.program.functions,
         )
 
     def _advanced(self, step: PlacedStep, visit: Visit, batch: Batch) -> Result:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import polars as pl
 
@@ -28,6 +29,15 @@ class Aggregation:
     values: tuple[str | int | float | bool, ...] = ()
     compared_to: int = 0
     """Microseconds to the earlier window that the result is compared with; 0 is none."""
+    own: Any = None
+    """What is known of an aggregate of the user's own, if it is one."""
+
+    @property
+    def frozen(self) -> dict[str, Any]:
+        """What its parts depend on."""
+        found = asdict(replace(self, own=None))
+        del found["own"]
+        return found if self.own is None else {**found, "state": self.own.state.ddl()}
 
 
 def compared_names(name: str) -> tuple[str, str, str]:

@@ -10,7 +10,9 @@ from typing import Literal
 from riverrun.clock import Pace
 from riverrun.columns import RowForm
 from riverrun.edges import Edge
+from riverrun.errors import Location
 from riverrun.formats import JSON, Format
+from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.operator import Operator
 from riverrun.outputs import Delivery, OutputSpec
@@ -46,34 +48,42 @@ class Branch:
 
 
 @dataclass(frozen=True)
-class SourceSpec:
-    """A topic to read, and what becomes of its records before the first exchange."""
+class ReadTopic:
+    """A topic, read as a stream."""
 
     topic: str
-    index: int
+    fields: Schema
+    """What the records hold."""
     schema: Schema
-    time: EventTime
     key: str | None
+    time: EventTime
     pace: Pace
     start: str
     on_loss: Literal["stop", "skip"]
-    metadata: frozenset[str]
-    format: Format = JSON
+    at: Location
     producer: str | None = None
-    """The column that names who made a record."""
     punctuation: str | None = None
-    """The condition of records that are no rows, but tell the time."""
     max_ahead: int | None = None
-    """How far a record may be ahead of the wall clock and of its own timestamp."""
-    table_key: tuple[str, ...] = ()
-    """Of a changelog: the columns that a record's own key holds."""
-    at: str = ""
-    """The user's line."""
     on_error: OnError = "set aside"
+    table_key: tuple[str, ...] = ()
+    """Of a changelog: a record replaces the one before with its key, one without a value deletes
+    it."""
+    own: bool = False
+    """Whether the program writes the topic itself, to read it again."""
+    format: Format = JSON
+    index: int = 0
+    """Its number in positions: the compiler counts the program's topics."""
+    metadata: frozenset[str] = frozenset()
+    """What is used of what Kafka knows of a record: the compiler looks."""
 
     @property
     def edge(self) -> Edge:
         return Edge("source", self.topic)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Columns and expressions that reading itself uses."""
+        return (*self.time.columns, self.producer or "", self.punctuation or "")
 
 
 @dataclass(frozen=True)
@@ -118,18 +128,20 @@ class SparkSpec:
 class Program:
     name: str
     pages: int
-    sources: tuple[SourceSpec, ...]
+    sources: tuple[ReadTopic, ...]
     branches: tuple[Branch, ...]
     steps: tuple[PlacedStep, ...]
     outputs: tuple[OutputSpec, ...]
     spark_steps: tuple[SparkSpec, ...]
     delivery: Delivery
     """What Kafka topics are promised."""
+    functions: tuple[Function, ...] = ()
+    """Those of one's own that queries call."""
 
     @property
     def for_writing(self) -> Program:
-        """All that is needed to write what a program gives: writers need no user's code."""
-        return replace(self, steps=())
+        """All that is needed to write what a program gives, without the user's code."""
+        return replace(self, steps=(), functions=())
 
     @property
     def paces(self) -> dict[str, Pace]:
@@ -152,7 +164,7 @@ class Program:
         written = {output.sink.kafka_topic() for output in self.outputs}
         return tuple(topic for topic in self.topics if topic in written)
 
-    def source(self, topic: str) -> SourceSpec:
+    def source(self, topic: str) -> ReadTopic:
         return next(source for source in self.sources if source.topic == topic)
 
     @property

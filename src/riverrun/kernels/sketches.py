@@ -62,7 +62,7 @@ def hashed_sql(value: str, type: str | None) -> str:
             return f"{value}::DOUBLE"
         case "TIMESTAMP":
             return f"epoch_us({value})"
-        case _:
+        case _:  # any other: told apart by its text
             return f"{value}::VARCHAR"
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from functools import cache
+from contextlib import contextmanager
+from functools import cache, lru_cache
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from riverrun.errors import JobError, ProgramError
+from riverrun.errors import JobError, Location, ProgramError
+from riverrun.kernels.functions import Calls, Function
 from riverrun.schema import Schema, first_line, literal, schema_of
 
 CLOCK_WORDS = frozenset(
@@ -19,19 +21,25 @@ CLOCK_WORDS = frozenset(
 
 
 class Evaluator:
-    """One DuckDB connection. Queries name their input relations as tables."""
+    """One DuckDB connection. Queries name their input relations as tables, and may call the
+    functions that are given."""
 
-    def __init__(self) -> None:
+    def __init__(self, functions: tuple[Function, ...] = ()) -> None:
         self.connection = duckdb.connect()
         self.connection.execute(
             "SET threads=1; SET TimeZone='UTC'; SET preserve_insertion_order=true"
         )
+        self.calls = Calls(functions)
+        self.calls.install(self.connection)
 
     def run(self, query: str, **tables: pa.Table) -> pa.Table:
         for name, table in tables.items():
             self.connection.register(name, table)
+        self.calls.error = None
         try:
             return self.connection.sql(query).to_arrow_table()
+        except duckdb.Error as error:
+            raise (self.calls.taken() or error) from error
         finally:
             for name in tables:
                 self.connection.unregister(name)
@@ -49,10 +57,10 @@ class Evaluator:
             ) from error
 
 
-@cache
-def shared_evaluator() -> Evaluator:
-    """The one of this process."""
-    return Evaluator()
+@lru_cache(maxsize=8)
+def shared_evaluator(functions: tuple[Function, ...] = ()) -> Evaluator:
+    """The one of this process for a program's functions."""
+    return Evaluator(functions)
 
 
 @cache
@@ -83,12 +91,14 @@ def _checker() -> duckdb.DuckDBPyConnection:
 
 def type_of(expression: str, schema: Schema, where: object) -> str:
     """The expression's type over the columns, or an error that says what is wrong with it."""
-    _refuse_unstable(expression, where)
+    visible = where.visible if isinstance(where, Location) else {}
+    called = _refuse_unstable(expression, where)
     query = f"DESCRIBE SELECT ({expression}) AS result FROM checked"
     checker = _checker()
     checker.execute(f"CREATE OR REPLACE TEMP TABLE checked ({schema.ddl()})")
     try:
-        rows = checker.execute(query).fetchall()
+        with _knowing(visible[name] for name in sorted(called & visible.keys())):
+            rows = checker.execute(query).fetchall()
     except duckdb.Error as error:
         raise _explained(error, expression, schema, where) from error
     found = str(rows[0][1])
@@ -112,6 +122,14 @@ def _explained(error: duckdb.Error, expression: str, schema: Schema, where: obje
             got=expression,
             hint=schema.suggestion(name),
         )
+    if "Function with name" in message and "does not exist" in message:
+        return ProgramError(
+            "an expression calls a function that is not there",
+            where=where,
+            got=f"{expression!r}: {message}",
+            hint="one of your own, made with @rr.function, is to be defined or imported in the "
+            "module of the expression",
+        )
     return ProgramError(
         "an expression cannot be evaluated",
         where=where,
@@ -120,17 +138,39 @@ def _explained(error: duckdb.Error, expression: str, schema: Schema, where: obje
     )
 
 
-def _refuse_unstable(expression: str, where: object) -> None:
+@contextmanager
+def _knowing(functions: Iterator[Function]) -> Iterator[None]:
+    """While expressions that call them are checked."""
+    known = Calls(functions)
+    known.install(_checker())
+    try:
+        yield
+    finally:
+        for each in known.functions:
+            _checker().remove_function(each.name)
+
+
+def is_free(name: str) -> bool:
+    """Whether a function may have the name: neither DuckDB nor one of its extensions has it."""
+    try:
+        _checker().create_function(name, lambda x: x, ["BIGINT"], "BIGINT")
+        _checker().remove_function(name)
+        return any(node.get("class") == "FUNCTION" for node in _nodes(f"SELECT {name}(a)"))
+    except duckdb.Error:
+        return False
+
+
+def _refuse_unstable(expression: str, where: object) -> set[str]:
+    """The names of the functions that it calls."""
     query = f"SELECT ({expression})"
     try:
         statements = _checker().extract_statements(query)
     except duckdb.Error:
-        return  # a syntax error: DESCRIBE says where it is
+        return set()  # a syntax error: DESCRIBE says where it is
     if len(statements) != 1:
         raise ProgramError("an expression is more than one statement", where=where, got=expression)
-    serialized = _checker().execute(f"SELECT json_serialize_sql({literal(query)})")
-    parsed = json.loads(serialized.fetchall()[0][0])
-    for node in _walk(parsed):
+    nodes = list(_nodes(query))
+    for node in nodes:
         reason = _reason(node)
         if reason:
             raise ProgramError(
@@ -139,6 +179,12 @@ def _refuse_unstable(expression: str, where: object) -> None:
                 got=expression,
                 hint=reason,
             )
+    return {str(n["function_name"]).lower() for n in nodes if n.get("class") == "FUNCTION"}
+
+
+def _nodes(query: str) -> Iterator[dict[str, Any]]:
+    serialized = _checker().execute(f"SELECT json_serialize_sql({literal(query)})")
+    return _walk(json.loads(serialized.fetchall()[0][0]))
 
 
 def _name(node: dict[str, Any]) -> str:

@@ -6,14 +6,15 @@ import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
-from functools import cache
+from functools import cache, cached_property
 from numbers import Integral, Real
 from typing import Any
 
+import duckdb
 import polars as pl
+import pyarrow as pa
 
-from riverrun.kernels.sql import Evaluator
-from riverrun.schema import Schema, quoted
+from riverrun.schema import Column, Schema, quoted
 
 Check = Callable[[Any], Any]
 """Gives the value as it is stored; a TypeError if it cannot be."""
@@ -25,17 +26,22 @@ class Columns:
 
     names: tuple[str, ...]
     types: dict[str, pl.DataType]
+    arrow: dict[str, pa.DataType]
     checks: tuple[Check, ...]
     nested: tuple[bool, ...]
     """Whether a value can be changed in place."""
 
     def row(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """The values in order, each checked; all must be there, and no other."""
-        if len(values) != len(self.checks) or any(name not in values for name in self.names):
+        if len(values) != len(self.checks) or not values.keys() >= self._known:
             self._complain(values)
         return tuple(
             [check(values[name]) for name, check in zip(self.names, self.checks, strict=True)]
         )
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.names)
 
     def _complain(self, values: Mapping[str, Any]) -> None:
         for name in self.names:
@@ -47,17 +53,33 @@ class Columns:
     def frame(self, rows: Iterable[tuple[Any, ...]]) -> pl.DataFrame:
         return pl.DataFrame(list(rows), schema=self.types, orient="row")
 
+    def arrays(self, rows: list[tuple[Any, ...]]) -> list[pa.Array]:
+        """Checked rows as columns."""
+        columns = zip(*rows, strict=True) if rows else [()] * len(self.names)
+        return [
+            pa.array(each, type) for each, type in zip(columns, self.arrow.values(), strict=True)
+        ]
+
 
 @cache
 def columns_of(schema: Schema) -> Columns:
     nulls = ", ".join(f"NULL::{c.type} AS {quoted(c.name)}" for c in schema.columns)
-    found = Evaluator().run(f"SELECT {nulls or '0'} LIMIT 0")
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone='UTC'")
+        found = connection.sql(f"SELECT {nulls or '0'} LIMIT 0").to_arrow_table()
     frame = pl.DataFrame(pl.from_arrow(found))
+    arrow = {name: found.schema.field(name).type for name in schema.names}
     types = {name: frame.schema[name] for name in schema.names}
     checks = tuple(
         _check(column.name, column.type, types[column.name]) for column in schema.columns
     )
-    return Columns(schema.names, types, checks, tuple(type.is_nested() for type in types.values()))
+    nested = tuple(type.is_nested() for type in types.values())
+    return Columns(schema.names, types, arrow, checks, nested)
+
+
+def arrow_type(type: str) -> pa.DataType:
+    """Of a type in DuckDB's words."""
+    return columns_of(Schema((Column("value", type),))).arrow["value"]
 
 
 def _check(name: str, sql: str, type: pl.DataType) -> Check:
@@ -70,6 +92,7 @@ def _check(name: str, sql: str, type: pl.DataType) -> Check:
         return _float(refused)
     if isinstance(type, pl.Datetime):
         return _moment(refused)
+    # any other: made of others, and checked by what Polars makes of it
     plain = {pl.String: str, pl.Boolean: bool, pl.Date: date, pl.Time: time}.get(type.base_type())
     return _any(type, refused) if plain is None else _plain(plain, refused)
 

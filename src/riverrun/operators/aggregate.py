@@ -17,6 +17,7 @@ from riverrun.columns import RowForm
 from riverrun.durations import END, duration_text
 from riverrun.errors import JobError, Location, ProgramError
 from riverrun.kernels.aggregates import prepared, results
+from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.operator import (
     Batch,
@@ -28,7 +29,9 @@ from riverrun.kernels.operator import (
     StepState,
     Words,
 )
+from riverrun.kernels.own_aggregates import Own, errors_of
 from riverrun.kernels.parts import Aggregation
+from riverrun.own_aggregates import Aggregate as OwnAggregate
 from riverrun.plan.building import origin_name
 from riverrun.plan.nodes import Node, Step
 from riverrun.plan.rows import changes
@@ -158,7 +161,7 @@ class Aggregate(Operator, Generic[W_co]):
     def frozen(self) -> dict[str, Any]:
         return {
             "window": {"kind": self.window.kind, **asdict(self.window)},
-            "aggregates": [asdict(each) for each in self.aggregations],
+            "aggregates": [each.frozen for each in self.aggregations],
         }
 
     def settings(self) -> dict[str, Any]:
@@ -174,18 +177,28 @@ class Aggregate(Operator, Generic[W_co]):
         return prepared(rows, self.aggregations)
 
     def advance(self, state: StepState, batch: Batch) -> Result:
-        return self.window.advance(self, state, batch)
+        with errors_of(self._own):
+            return self.window.advance(self, state, batch)
 
     @property
     def wakes_with_tick(self) -> bool:
         return False
 
     def owned(self) -> list[object]:
-        return [self.window]
+        aggregates = [each.own.does for each in self.aggregations if each.own is not None]
+        return [self.window, *aggregates]
 
     @property
     def fails_on(self) -> str | None:
         return None
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        return () if self.signed else tuple(each.function for each in self._own)
+
+    @property
+    def _own(self) -> list[Own]:
+        return [each.own for each in self.aggregations if each.own is not None]
 
     def versions(self, rows: str) -> str | None:
         return None
@@ -214,7 +227,7 @@ def without_row(rows: pl.DataFrame) -> pl.DataFrame:
 
 def aggregate(
     rows: Node,
-    aggregates: Mapping[str, Agg],
+    aggregates: Mapping[str, Agg | OwnAggregate],
     *,
     keys: tuple[str, ...],
     name: str | None,
@@ -228,15 +241,16 @@ def aggregate(
     if not aggregates:
         raise ProgramError("agg needs at least one aggregate", where=at)
     signed, schema = changes(rows), rows.schema
+    step = name or f"{origin_name(rows)}_by_{'_'.join(keys)}{window.suffix}"
     made = tuple(
-        aggregation(each, agg, schema, at, signed=signed, windowed=window.closes)
+        aggregation(each, agg, schema, at, step=step, signed=signed, windowed=window.closes)
         for each, agg in aggregates.items()
     )
     _check_comparisons(window, made, at)
     columns = window.columns(schema, keys) + tuple(c for a in made for c in result_columns(a))
     refuse_clash(columns, at)
     does = Aggregate(
-        name=name or f"{origin_name(rows)}_by_{'_'.join(keys)}{window.suffix}",
+        name=step,
         keys=keys,
         key_types=tuple(map(schema.type_of, keys)),
         schema=Schema(columns),

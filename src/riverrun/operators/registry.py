@@ -42,6 +42,7 @@ OPERATORS: dict[str, type[Operator]] = {
 
 def refuse_taken_kind(does: Operator) -> None:
     """State of one kind must never be read as that of another."""
+    # any other: a kind of one's own
     if OPERATORS.get(does.kind, type(does)) is not type(does):
         raise ProgramError(
             f"{does.kind!r} is a kind of step that riverrun has",

@@ -24,9 +24,10 @@ from riverrun.kernels.operator import (
     Words,
     differing,
 )
+from riverrun.kernels.program import ReadTopic
 from riverrun.kernels.state import SegmentList
 from riverrun.plan.building import checked_condition, checked_policy, step_fields
-from riverrun.plan.nodes import Node, Source, Step
+from riverrun.plan.nodes import Node, Step
 from riverrun.plan.rows import key_of, table_of
 from riverrun.schema import column_list, literal, plain, quoted
 
@@ -124,7 +125,7 @@ def table_behind(node: Node) -> ToTable | None:
     return found.does if found and isinstance(found.does, ToTable) else None
 
 
-def topic_table(source: Source, *, replicate: bool) -> Step:
+def topic_table(source: ReadTopic, *, replicate: bool) -> Step:
     """The last record of each key of a topic."""
     does = ToTable(
         name=source.topic,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TypedDict, get_args
+from typing import TypedDict
 
 from riverrun.errors import Location, ProgramError
 from riverrun.kernels import sql
+from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
-from riverrun.plan.nodes import Emitted, Node, Source, Step
+from riverrun.kernels.program import ReadTopic
+from riverrun.plan.nodes import Emitted, Node, Step
 from riverrun.plan.rows import changes, inputs_of
-from riverrun.schema import RESERVED, Schema
-
-POLICIES = get_args(OnError)
+from riverrun.schema import RESERVED, Schema, column_list, quoted
 
 
 class StepFields(TypedDict):
@@ -69,12 +69,13 @@ def checked_condition(condition: str, schema: Schema, at: Location) -> str:
     return text
 
 
+def call_of(function: Function, schema: Schema) -> str:
+    """SQL that gives a function the columns of a row."""
+    return f"{quoted(function.name)}({column_list(schema.visible.names)})"
+
+
 def checked_policy(on_error: OnError | None, node: Node | None, at: Location) -> OnError:
     """What happens to rows of `node` that fail on their way into the next step or output."""
-    if on_error is not None and on_error not in POLICIES:
-        raise ProgramError(
-            'on_error is one of "set aside", "stop", "drop"', where=at, got=repr(on_error)
-        )
     if node is None or not changes(node):
         return on_error or "set aside"
     if on_error not in (None, "stop"):
@@ -93,7 +94,7 @@ def origin_name(node: Node) -> str:
 
 
 def _origins(node: Node) -> list[str]:
-    if isinstance(node, Source):
+    if isinstance(node, ReadTopic):
         return [node.topic]
     if isinstance(node, Step | Emitted):
         return [node.name]

@@ -4,47 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from riverrun.clock import Pace
 from riverrun.errors import Location
-from riverrun.formats import JSON, Format
+from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.operator import Operator
+from riverrun.kernels.program import ReadTopic
 from riverrun.outputs import Delivery, Sink
 from riverrun.schema import Schema
-from riverrun.times import EventTime
-
-
-@dataclass(frozen=True)
-class Source:
-    """A topic, read as a stream."""
-
-    topic: str
-    fields: Schema
-    """What the records hold."""
-    schema: Schema
-    key: str | None
-    time: EventTime
-    pace: Pace
-    start: str
-    on_loss: Literal["stop", "skip"]
-    at: Location
-    producer: str | None = None
-    punctuation: str | None = None
-    max_ahead: int | None = None
-    on_error: OnError = "set aside"
-    table_key: tuple[str, ...] = ()
-    """Of a changelog: a record replaces the one before with its key, one without a value deletes
-    it."""
-    own: bool = False
-    """Whether the program writes the topic itself, to read it again."""
-    format: Format = JSON
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Columns and expressions that reading itself uses."""
-        return (*self.time.columns, self.producer or "", self.punctuation or "")
 
 
 @dataclass(frozen=True)
@@ -53,6 +21,8 @@ class Where:
     condition: str
     schema: Schema
     at: Location
+    function: Function | None = None
+    """Of the user's own, if the condition is a call of it."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +41,16 @@ class WithColumns:
 
     input: Node
     columns: tuple[tuple[str, str], ...]
+    schema: Schema
+    at: Location
+
+
+@dataclass(frozen=True)
+class Map:
+    """Rows made from rows by a function of the user's own."""
+
+    input: Node
+    function: Function
     schema: Schema
     at: Location
 
@@ -178,8 +158,8 @@ class Versions:
         return self.table.schema
 
 
-Stateless = Where | Select | WithColumns | Explode | KeyBy | SparkStep | Versions
-Node = Source | Stateless | Union | Step | Emitted | Late
+Stateless = Where | Select | WithColumns | Map | Explode | KeyBy | SparkStep | Versions
+Node = ReadTopic | Stateless | Union | Step | Emitted | Late
 
 
 @dataclass(frozen=True)

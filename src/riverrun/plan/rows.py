@@ -7,15 +7,16 @@ from dataclasses import replace
 from typing import assert_never
 
 from riverrun.columns import RowForm
+from riverrun.kernels.program import ReadTopic
 from riverrun.plan.nodes import (
     Emitted,
     Explode,
     KeyBy,
     Late,
+    Map,
     Node,
     Output,
     Select,
-    Source,
     SparkStep,
     Step,
     Union,
@@ -27,7 +28,7 @@ from riverrun.schema import Schema
 
 
 def inputs_of(node: Node) -> tuple[Node, ...]:
-    if isinstance(node, Source):
+    if isinstance(node, ReadTopic):
         return ()
     return node.inputs if isinstance(node, Union | Step) else (node.input,)
 
@@ -71,7 +72,7 @@ def _with_inputs(node: Node, inputs: list[Node]) -> Node:
 def form_of(node: Node) -> RowForm:
     """How rows of the node travel: as facts of a stream, changes of a table, or its versions."""
     match node:
-        case Source() | Emitted() | Late() | SparkStep() | Union():
+        case ReadTopic() | Emitted() | Late() | SparkStep() | Union() | Map():
             return "facts"
         case Versions():
             return "versions"
@@ -91,7 +92,7 @@ def changes(node: Node) -> bool:
 def key_of(node: Node) -> tuple[str, ...]:
     """The columns of the key that rows of this node are written with."""
     match node:
-        case Source():
+        case ReadTopic():
             return (node.key,) if node.key else ()
         case KeyBy():
             return node.columns
@@ -104,7 +105,7 @@ def key_of(node: Node) -> tuple[str, ...]:
         case Union():
             keys = {key_of(each) for each in node.inputs}
             return _still_there(keys.pop() if len(keys) == 1 else (), node.schema)
-        case Where() | Select() | WithColumns() | Explode() | SparkStep() | Versions():
+        case Where() | Select() | WithColumns() | Map() | Explode() | SparkStep() | Versions():
             return passed_on(node.input, node.schema)
         case _:
             assert_never(node)
@@ -135,7 +136,7 @@ def table_of(node: Node) -> Step | None:
 
 def origins(node: Node) -> Iterator[Node]:
     """The sources and steps that a node's rows come from; itself, if it is one."""
-    if isinstance(node, Source | Step):
+    if isinstance(node, ReadTopic | Step):
         yield node
     else:
         for each in inputs_of(node):

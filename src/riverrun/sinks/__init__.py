@@ -29,8 +29,9 @@ _HOMES = {
 }
 """No module has the name of a function: once loaded, it would stand in its place."""
 
+if not TYPE_CHECKING:  # to a type checker, every name would be there
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'riverrun.sinks' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"riverrun.sinks.{_HOMES[name]}"), name)
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'riverrun.sinks' has no attribute {name!r}")
+        return getattr(importlib.import_module(f"riverrun.sinks.{_HOMES[name]}"), name)

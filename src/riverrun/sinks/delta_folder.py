@@ -22,6 +22,7 @@ from deltalake.schema import PrimitiveType
 from deltalake.transaction import AddAction, RemoveAction
 
 from riverrun import schema
+from riverrun.arguments import checked
 from riverrun.errors import ConfigError, caller
 from riverrun.kernels import sql
 from riverrun.outputs import Delivery, Destination, Evaluator, Guarantee, OutputSpec, Places, Sink
@@ -58,6 +59,7 @@ class Delta(Sink):
         return self.folder
 
 
+@checked
 def delta(folder: str | os.PathLike[str]) -> Delta:
     """A Delta table in a folder: rows of a stream are appended, a table is kept as a table."""
     at = caller()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from riverrun.arguments import checked, names
 from riverrun.errors import ConfigError, ProgramError, caller
 from riverrun.outputs import Delivery, Destination, Evaluator, Guarantee, OutputSpec, Places, Sink
 from riverrun.schema import Schema
@@ -68,10 +69,11 @@ class Parquet(Sink):
         return self.folder
 
 
+@checked
 def parquet(folder: str | os.PathLike[str], *, partition_by: str | Sequence[str] = ()) -> Parquet:
     """A folder of Parquet files, with a folder for each value of the columns `partition_by`."""
     at = caller()
-    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    columns = names("partition_by", partition_by, 'partition_by="day"')
     return Parquet(f"parquet:{shown(folder, at)}", os.path.abspath(folder), columns)
 
 

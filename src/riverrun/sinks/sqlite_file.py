@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from riverrun.arguments import checked
 from riverrun.errors import DatabaseError
 from riverrun.formats.instants import with_texts
 from riverrun.outputs import (
@@ -84,6 +85,7 @@ class Sqlite(Sink):
         return frozenset({"one machine"})
 
 
+@checked
 def sqlite(file: str | Path, table: str) -> Sqlite:
     """A table in an SQLite file, as `postgres`. The file is made if it is missing."""
     check_table(table, table)
@@ -322,7 +324,7 @@ def schema_type(found: str) -> str:
     """What a column of this declared type is read as."""
     if found in ("BOOLEAN", "DATE", "TIMESTAMP"):
         return found
-    return BACK.get(affinity(found), "VARCHAR")
+    return BACK.get(affinity(found), "VARCHAR")  # any other: text
 
 
 def affinity(declared: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from riverrun.arguments import checked
 from riverrun.outputs import Delivery, Guarantee, Places, Sink
 from riverrun.schema import Schema
 
@@ -28,6 +29,7 @@ class Screen(Sink):
         return replace(self, name=f"screen:{origin}") if self.name == "screen" else self
 
 
+@checked
 def screen(name: str | None = None) -> Screen:
     """The terminal of `riverrun run`. A name tells two screens of one stream apart."""
     return Screen(f"screen:{name}" if name else "screen")

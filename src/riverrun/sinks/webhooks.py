@@ -20,6 +20,7 @@ import pyarrow as pa
 import urllib3
 from urllib3.exceptions import HTTPError, MaxRetryError
 
+from riverrun.arguments import checked
 from riverrun.delivery.encode import Line, lines, records
 from riverrun.durations import Duration, microseconds
 from riverrun.errors import JobError, ProgramError, caller
@@ -78,6 +79,7 @@ class Webhook(Sink):
         return WebhookSender(self, dict(places.kafka))
 
 
+@checked
 def webhook(
     url: str,
     *,

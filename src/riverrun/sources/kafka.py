@@ -20,7 +20,7 @@ from riverrun.kafka.records import Columns
 from riverrun.kafka.topics import OUTAGE, KafkaTopics, TopicFacts
 from riverrun.kernels.letters import Original, RecordPlace
 from riverrun.kernels.lots import Lot
-from riverrun.kernels.program import SourceSpec
+from riverrun.kernels.program import ReadTopic
 from riverrun.partitions import Partition, Range
 from riverrun.sources.planning import Ends, Offset, Planner, first_clocks, share
 from riverrun.sources.records import lot_of, ranges_per_lot
@@ -102,7 +102,7 @@ class KafkaPlanner(Planner):
             ends |= self._start(source, _partitions(source.topic, facts[source.topic]))
         return Offset(ends, topics=self.ids, clocks=first_clocks(self.program))
 
-    def _start(self, source: SourceSpec, partitions: list[Partition]) -> Ends:
+    def _start(self, source: ReadTopic, partitions: list[Partition]) -> Ends:
         if source.start == "earliest":
             return self.topics.starts(partitions)
         if source.start == "latest":

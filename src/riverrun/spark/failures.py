@@ -33,6 +33,7 @@ def from_text(text: str) -> RiverrunError:
     own = next(reversed(list(raised)), None)  # the last one: others are its causes
     if own:
         details = dict(re.findall(r"\n +(where|got|hint): (.*)", own[3]))
+        # any other: a code of an operator of one's own
         return CODES.get(own[2], JobError)(own[1], **details)
     python = re.findall(r"^(?:\w+\.)*(\w*(?:Error|Exception|Interrupt)): (.+)$", text, re.MULTILINE)
     got = ": ".join(python[-1]) if python else text.strip().splitlines()[0][:500]

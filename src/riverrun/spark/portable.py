@@ -1,4 +1,4 @@
-"""Jobs as bytes that any worker can read: processors and sinks travel with their program's code."""
+"""Jobs as bytes that any worker can read: what is the user's own travels with its code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PYTHONS_OWN = Path(os.__file__).parent
 
 
 def portable(job: Any, program: Program) -> bytes:
-    """The job; what its processors and sinks need of the program's own modules goes along."""
+    """The job; what is the user's own needs of the program's own modules goes along."""
     owned = list(_owned(program))
     with _by_value(_own_modules([own for _, own in owned])):
         for called, own in owned:
@@ -35,6 +35,8 @@ def _owned(program: Program) -> Iterator[tuple[str, object]]:
         yield f"the format of {source.topic!r}", source.format
     for step in program.steps:
         yield from ((f"the step {step.name!r}", own) for own in step.does.owned())
+    for function in program.functions:
+        yield f"the function {function.word!r}", function.written or function.call
     for output in program.outputs:
         yield f"the sink {output.name!r}", output.sink
         yield f"the format of {output.name!r}", output.format
@@ -55,13 +57,11 @@ def _require_portable(own: object, called: str) -> None:
 def _own_modules(owned: list[object]) -> list[ModuleType]:
     """Modules that define them, and those beside them: workers may not have their files."""
     folders = set()
-    for own in owned:
-        for kind in type(own).__mro__:
-            module = sys.modules.get(kind.__module__)
-            file = getattr(module, "__file__", None)
-            ours = kind.__module__.startswith("riverrun.")
-            if file and not ours and not Path(file).is_relative_to(PYTHONS_OWN):
-                folders.add(Path(file).parent)
+    for name in {name for own in owned for name in _modules_of(own)}:
+        file = getattr(sys.modules.get(name), "__file__", None)
+        ours = name.startswith("riverrun.")
+        if file and not ours and not Path(file).is_relative_to(PYTHONS_OWN):
+            folders.add(Path(file).parent)
     return [
         module
         for name, module in list(sys.modules.items())
@@ -69,6 +69,12 @@ def _own_modules(owned: list[object]) -> list[ModuleType]:
         and name == module.__name__ != "__main__"
         and Path(file).parent in folders
     ]
+
+
+def _modules_of(written: Any) -> list[str]:
+    if hasattr(written, "__name__"):
+        return [written.__module__ or ""]
+    return [kind.__module__ for kind in type(written).__mro__]
 
 
 @contextmanager

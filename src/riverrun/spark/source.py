@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 from riverrun.clock import Now, Punctuation
 from riverrun.edges import Edge
 from riverrun.kernels.chunks import Chunk
+from riverrun.kernels.functions import Function
 from riverrun.kernels.lots import LotReader
 from riverrun.kernels.program import Program
 from riverrun.outputs import Places
@@ -94,8 +95,19 @@ class RiverrunSource(DataSource):
             places=job.places,
             status=job.status,
             collect=job.collect,
+            functions=Functions(self.options["job"] if job.program.functions else None),
             originals=job.source.originals,
         )
+
+
+@dataclass(frozen=True)
+class Functions:
+    """The functions of a job: its bytes hold the user's code, which Spark would not send along."""
+
+    encoded: str | None
+
+    def __call__(self) -> tuple[Function, ...]:
+        return () if self.encoded is None else job_of(self.encoded).program.functions
 
 
 @dataclass

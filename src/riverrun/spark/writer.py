@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from riverrun.delivery.encode import Line, lines, ordered
 from riverrun.delivery.outbox import Outbox
 from riverrun.edges import Edge
 from riverrun.kernels.chunks import Chunk
+from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import Fetch
 from riverrun.kernels.messages import Status
 from riverrun.kernels.program import Program
@@ -58,16 +59,22 @@ class StreamSink(DataSourceStreamArrowWriter):
         places: Places | None,
         status: Path,
         collect: Path | None,
+        functions: Callable[[], tuple[Function, ...]],
         originals: Fetch,
     ) -> None:
         self.program, self.identity, self.places = program, identity, places
         self.status_folder, self.collect, self.originals = status, collect, originals
+        self.functions = functions
+
+    @property
+    def evaluator(self) -> Evaluator:
+        return _evaluator(self.functions())
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Delivered:
         if self.places is not None:
             for destination in destinations(self.program.outputs, self.places):
                 destination.begin(self._part(0))
-        outbox = Outbox(self.program, _evaluator(), self.originals)
+        outbox = Outbox(self.program, self.evaluator, self.originals)
         for batch in iterator:
             for page, edge, seq, data in zip(*(c.to_pylist() for c in batch.columns), strict=True):
                 outbox.add(Chunk(page, Edge.parse(edge), seq, data))
@@ -76,7 +83,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         for output, rows in found:
             outbox.status.written[output.name] = rows.num_rows
         if self.collect is not None:
-            _keep(self.collect, [ln for o, r in found for ln in lines(o, r, _evaluator())])
+            _keep(self.collect, [ln for o, r in found for ln in lines(o, r, self.evaluator)])
         else:
             self._deliver(found, delivered)
         return delivered
@@ -87,11 +94,11 @@ class StreamSink(DataSourceStreamArrowWriter):
         rows_of = by_destination(found, self.places)
         for destination in destinations(self.program.outputs, self.places):
             rows = rows_of.get(destination)
-            receipt = destination.deliver(part, rows, _evaluator()) if rows else None
+            receipt = destination.deliver(part, rows, self.evaluator) if rows else None
             delivered.receipts.append(receipt)
         for output, rows in found:
             if destination_of(output.sink, self.places) is None:
-                first = lines(output, rows.slice(0, SHOWN), _evaluator())
+                first = lines(output, rows.slice(0, SHOWN), self.evaluator)
                 delivered.shown += ordered(first)
 
     def _part(self, tick: int) -> Part:
@@ -156,7 +163,7 @@ def last_status(folder: Path) -> dict[str, Any] | None:
 
 
 @cache
-def _evaluator() -> Evaluator:
-    evaluator = Evaluator()
+def _evaluator(functions: tuple[Function, ...]) -> Evaluator:
+    evaluator = Evaluator(functions)
     settle()
     return evaluator

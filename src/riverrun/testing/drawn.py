@@ -24,7 +24,7 @@ from typing import Any
 from riverrun.delivery.encode import Line
 from riverrun.errors import InputError
 from riverrun.kafka.records import Record
-from riverrun.kernels.program import SourceSpec
+from riverrun.kernels.program import ReadTopic
 from riverrun.sources.files import as_bytes
 
 DAY = "2026-01-01"
@@ -73,18 +73,18 @@ def _cells(line: str) -> tuple[str, ...]:
     return tuple(cell.strip() for cell in line.split("|"))
 
 
-def records(drawing: Drawing, source: SourceSpec) -> Iterator[list[Record]]:
+def records(drawing: Drawing, source: ReadTopic) -> Iterator[list[Record]]:
     """The records of each batch, with values typed by the source's schema."""
     for column in drawing.columns:
         if column not in RECORD_COLUMNS:
-            source.schema.require(column, f"the table drawn for {source.topic!r}")
+            source.fields.require(column, f"the table drawn for {source.topic!r}")
     for batch in drawing.batches:
         yield [_record(row, source) for row in batch]
 
 
-def _record(row: Row, source: SourceSpec) -> Record:
+def _record(row: Row, source: ReadTopic) -> Record:
     value = {
-        name: _typed(text, source.schema.type_of(name))
+        name: _typed(text, source.fields.type_of(name))
         for name, text in row.items()
         if text and name not in RECORD_COLUMNS
     }

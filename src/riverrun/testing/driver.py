@@ -1,6 +1,7 @@
 """Runs a program without a JVM: topics in memory, batches and clocks moved by hand.
 
-It runs the same readers, kernels and encoders as Spark does. It does not simulate Kafka's
+It runs the same readers, kernels and encoders as Spark does, and functions of the program's own
+twice: they must give the same for the same values. It does not simulate Kafka's
 transactions, Spark's scheduling, or `.spark(…)` steps.
 """
 
@@ -25,10 +26,11 @@ from riverrun.durations import Duration, microseconds, milliseconds_of
 from riverrun.errors import InputError, ProgramError, caller
 from riverrun.kafka.records import Record
 from riverrun.kernels.chunks import Chunk
+from riverrun.kernels.functions import run_twice
 from riverrun.kernels.lots import LotReader
 from riverrun.kernels.messages import Status
 from riverrun.kernels.pages import PageKernel
-from riverrun.kernels.program import SourceSpec
+from riverrun.kernels.program import ReadTopic
 from riverrun.kernels.state import SegmentCache
 from riverrun.outputs import OutputSpec
 from riverrun.partitions import Range
@@ -165,7 +167,7 @@ class Driver:
             found += self.batch()
         return found
 
-    def _source(self, topic: str) -> SourceSpec:
+    def _source(self, topic: str) -> ReadTopic:
         known = {source.topic: source for source in self.program.sources}
         if topic not in known:
             raise InputError(
@@ -230,6 +232,10 @@ class Driver:
         return [rows[key] for key in sorted(rows)]
 
     def _run(self, ends: Ends, ended: bool) -> tuple[list[Line], Checkpoint, Status]:
+        with run_twice():
+            return self._batch(ends, ended)
+
+    def _batch(self, ends: Ends, ended: bool) -> tuple[list[Line], Checkpoint, Status]:
         start = self.checkpoint
         control = len(self.topics.asked)
         commands = self.topics.commands(self.program.name, start.control, control)

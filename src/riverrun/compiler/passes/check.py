@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from riverrun.control import SOURCE, control_topic
 from riverrun.errors import ProgramError
-from riverrun.plan.nodes import Late, Node, Output, Plan, Source, SparkStep, Step, Union
+from riverrun.kernels.program import ReadTopic
+from riverrun.plan.nodes import Late, Node, Output, Plan, SparkStep, Step, Union
 from riverrun.plan.rows import changes, inputs_of, nodes_of, steps_of
 
 
@@ -26,9 +27,9 @@ def check(plan: Plan) -> Plan:
 
 
 def _refuse_same_topics(nodes: list[Node]) -> None:
-    sources: dict[str, Source] = {}
+    sources: dict[str, ReadTopic] = {}
     for node in nodes:
-        if isinstance(node, Source) and sources.setdefault(node.topic, node) is not node:
+        if isinstance(node, ReadTopic) and sources.setdefault(node.topic, node) is not node:
             raise ProgramError(
                 f"the topic {node.topic!r} is read twice",
                 where=node.at,
@@ -65,7 +66,7 @@ def _refuse_same_steps(steps: Sequence[Step | SparkStep]) -> None:
 
 
 def _refuse_same_outputs(nodes: list[Node], outputs: tuple[Output, ...]) -> None:
-    read = {node.topic for node in nodes if isinstance(node, Source) and not node.own}
+    read = {node.topic for node in nodes if isinstance(node, ReadTopic) and not node.own}
     for output in outputs:
         if output.sink.kafka_topic() in read:
             raise ProgramError(

@@ -15,6 +15,7 @@ import polars as pl
 from riverrun.columns import PLACE, RowForm
 from riverrun.durations import BEGINNING, duration_text, microseconds
 from riverrun.errors import ProgramError
+from riverrun.kernels.functions import Function
 from riverrun.kernels.isolation import isolated
 from riverrun.kernels.letters import Failure, judge
 from riverrun.kernels.operator import Batch, Input, Leaving, Result, StepState
@@ -96,7 +97,7 @@ class StreamJoin(Join):
         return "pairs that a condition fails on" if self.condition else None
 
     def advance(self, state: StepState, batch: Batch) -> Result:
-        join = _Join(self, state)
+        join = _Join(self, state, batch.functions)
         result = join.result
         new: dict[Side, pl.DataFrame | None] = {"left": batch.rows, "right": batch.right}
         for side, rows in new.items():
@@ -134,8 +135,9 @@ def _bucketed(step: StreamJoin, rows: pl.DataFrame) -> pl.DataFrame:
 class _Join:
     """One batch of a join in one page."""
 
-    def __init__(self, step: StreamJoin, state: StepState) -> None:
+    def __init__(self, step: StreamJoin, state: StepState, functions: tuple[Function, ...]) -> None:
         self.step, self.state, self.result = step, state, Result()
+        self.evaluator = shared_evaluator(functions)
         self.failures: list[Failure] = []
         self.matched: dict[Side, list[pl.DataFrame]] = {"left": [], "right": []}
 
@@ -182,7 +184,7 @@ class _Join:
         rows = numbered.select("__number", *step.own_columns(), *PLACE).to_arrow()
         query = f"SELECT __number FROM rows WHERE ({step.condition})"
         kept, failed = isolated(
-            shared_evaluator(), query, rows, line=str(step.at), on_error=step.on_error
+            self.evaluator, query, rows, line=str(step.at), on_error=step.on_error
         )
         self.failures += failed
         chosen = pl.Series(kept["__number"].to_numpy())

@@ -48,7 +48,7 @@ class VersionJoin(Join):
     def own_fields(cls, left: Node, right: Node, schema: Schema, asked: Asked) -> dict[str, Any]:
         return {
             "key": passed_on(left, schema),
-            "history": microseconds(asked.history or HISTORY, asked.at),
+            "history": microseconds(HISTORY if asked.history is None else asked.history, asked.at),
             "corrections": asked.corrections,
             "version": _version_name(right, asked),
         }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from riverrun.arguments import names
 from riverrun.errors import Location, ProgramError
 from riverrun.kernels.letters import OnError
 from riverrun.operators.process.frames import ProcessFrames
@@ -30,13 +31,13 @@ TAKEN = ("clear",)
 def process(
     rows: Node,
     given: Any,
-    by: str | list[str],
+    by: str | Sequence[str],
     *,
     name: str | None,
     on_error: OnError | None,
     at: Location,
 ) -> Step:
-    columns = (by,) if isinstance(by, str) else tuple(by)
+    columns = names("by", by, 'by="user"')
     processor = _instance(given, at)
     _require_handlers(processor, at)
     word = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(processor).__name__).lower()

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from riverrun.arguments import checked
 from riverrun.durations import BEGINNING, END
 from riverrun.kernels.operator import Batch, Entry, Result, StepState
 from riverrun.operators.aggregate import Aggregate, Window
@@ -57,6 +58,7 @@ class AllTime(Window):
         return tumbling.advance(step, state, batch)
 
 
+@checked
 def all_time() -> AllTime:
     """The one window that never ends; the same as no window."""
     return AllTime()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
+from riverrun.arguments import checked
 from riverrun.durations import Duration, duration_text
 from riverrun.errors import ProgramError, caller
 from riverrun.kernels.operator import Batch, Result, StepState
@@ -35,6 +36,7 @@ class Hopping(Grid):
         return panes.advance(step, state, batch)
 
 
+@checked
 def hopping(
     size: Duration, hop: Duration, *, offset: Duration = "0 seconds", timezone: str | None = None
 ) -> Grid:

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from riverrun.arguments import checked
 from riverrun.durations import BEGINNING, Duration, duration_text
 from riverrun.errors import caller
 from riverrun.kernels.aggregates import merged, settled
@@ -60,6 +61,7 @@ class Session(TimedWindow):
         return _advance(step, state, batch)
 
 
+@checked
 def session(gap: Duration) -> Session:
     """Rows with less than `gap` between them: `session("30 minutes")`."""
     return Session(length("a gap", gap, caller()))

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from riverrun.arguments import checked
 from riverrun.columns import EVENT, PLACE
 from riverrun.durations import END, Duration, duration_text
 from riverrun.errors import caller
@@ -76,6 +77,7 @@ class Sliding(TimedWindow):
         return _advance(step, state, batch)
 
 
+@checked
 def sliding(size: Duration) -> Sliding:
     """For each row, the rows of its key within this time up to it: `sliding("5 minutes")`."""
     return Sliding(length("a window", size, caller()))

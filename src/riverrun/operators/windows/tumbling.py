@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 
+from riverrun.arguments import checked
 from riverrun.durations import END, Duration, duration_text
 from riverrun.errors import caller
 from riverrun.kernels.aggregates import merged, settled
@@ -39,6 +40,7 @@ class Tumbling(Grid):
         return kernel(step, state, batch)
 
 
+@checked
 def tumbling(
     size: Duration, *, offset: Duration = "0 seconds", timezone: str | None = None
 ) -> Tumbling:

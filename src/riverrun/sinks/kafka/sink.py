@@ -6,6 +6,7 @@ import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
+from riverrun.arguments import checked
 from riverrun.errors import ProgramError, caller
 from riverrun.formats import JSON, Format, format_of
 from riverrun.outputs import Delivery, Destination, Guarantee, Places, Sink
@@ -68,6 +69,7 @@ class Topic(Sink):
         return {"__headers": self.headers} if self.headers else {}
 
 
+@checked
 def topic(
     name: str,
     *,
@@ -81,6 +83,8 @@ def topic(
     "_headers", they are those of the record that a row came from. `format` is "json", or one of
     your own.
     """
+    if partitions is not None and partitions < 1:
+        raise ProgramError("a topic has at least one partition", where=caller(), got=partitions)
     return Topic(name, partitions, headers, format_of(format, caller()))
 
 

@@ -67,6 +67,7 @@ def _texts(values: pa.Array) -> pa.Array:
 def _numbers(values: pa.Array, type: str) -> pa.Array:
     if pa.types.is_timestamp(values.type):
         values = values.cast(pa.timestamp("us", values.type.tz))
+    # any other: counts from zero
     numbers = values.cast(NUMBERS[type]).fill_null(0).to_numpy() - FIRST.get(type, 0)
     made = np.empty(len(numbers), [("length", ">i4"), ("value", numbers.dtype.newbyteorder(">"))])
     made["length"] = numbers.itemsize

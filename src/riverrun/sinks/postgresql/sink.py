@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+from riverrun.arguments import checked
 from riverrun.outputs import Delivery, Destination, Guarantee, Need, Places, Sink
 from riverrun.schema import Schema
 from riverrun.sinks.database import check_table, refuse_columns
@@ -47,6 +48,7 @@ class Postgres(Sink):
         return frozenset({"PostgreSQL"})
 
 
+@checked
 def postgres(table: str) -> Postgres:
     """A table in PostgreSQL, `"table"` or `"schema.table"`, made from the columns if missing.
 

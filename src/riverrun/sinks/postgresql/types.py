@@ -76,7 +76,7 @@ def column_type(type: str) -> str | None:
         return "text"
     if decimal := _DECIMAL.fullmatch(type):
         return f"numeric({decimal[1]},{decimal[2]})"
-    return SIMPLE.get(type)
+    return SIMPLE.get(type)  # any other: has none
 
 
 def schema_type(found: str) -> str:
@@ -87,12 +87,13 @@ def schema_type(found: str) -> str:
         digits, scale = int(decimal[1]), int(decimal[2])
         return f"DECIMAL({digits},{scale})" if digits <= WIDEST_DECIMAL else "VARCHAR"
     bare = re.sub(r"\(\d+\)", "", found)
-    return BACK.get(bare, "VARCHAR")
+    return BACK.get(bare, "VARCHAR")  # any other: text
 
 
 def fits(wanted: str, found: str) -> bool:
     """Whether a column of the type that was found holds every value of the one that is wanted."""
     bare = re.sub(r"(timestamp|time)\(6\)", r"\1", found)
+    # any other: only itself is wide enough
     if wanted == bare or bare in WIDER.get(wanted, ()):
         return True
     if not wanted.startswith("numeric"):

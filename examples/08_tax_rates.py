@@ -13,6 +13,7 @@ old one is taken back, and one with the right rate is there.
     step invoices  # examples/08_tax_rates.py:...
       left      sales
       right     rates
+                table by region  # examples/08_tax_rates.py:...
       keys      region
       join      left, with the version that was valid then
       history   30 days, corrected by late versions

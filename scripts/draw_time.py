@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/time.md from real runs on the test driver.
+"""Draws the pictures of docs/time.md and docs/windows.md from real runs on the test driver.
 
     python scripts/draw_time.py        writes docs/pictures/*.svg
 

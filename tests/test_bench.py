@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import polars as pl
 import pytest
 
 from conftest import Command
 from riverrun import config
-from riverrun.bench import database, load
+from riverrun.bench import database, load, notes
 from riverrun.bench.report import Report
 from riverrun.bench.results import differing
 
@@ -39,6 +40,31 @@ def test_a_report_says_which_targets_hold_and_keeps_samples_for_programs():
         "figures": {},
         "samples": [{"seconds": 5}],
     }
+
+
+def test_the_page_of_benchmarks_is_what_the_noted_results_give():
+    folder = Path(__file__).parents[1] / "docs" / "benchmarks"
+    page = folder.with_suffix(".md").read_text()
+    assert page == notes.page_of(folder), "run `riverrun bench report docs/benchmarks`"
+
+
+def test_a_result_is_noted_with_where_and_when_and_shown(tmp_path):
+    report = Report()
+    report.figures |= {"ours: events/s": 1500, "ours: CPU us/event": 7.5, "results": 12}
+    report.at_most("results that differ", 0, 0)
+    notes.note(tmp_path / "found", "window", report, about="Counts.")
+    kept = json.loads((tmp_path / "found" / "window.json").read_text())
+    assert kept["command"] == "riverrun bench window"
+    assert {"date", "machine", "versions"} < kept.keys()
+    shown = (tmp_path / "found.md").read_text()
+    for line in ("Counts.", "| ours | 1,500 | 7.50 |", "| results | 12 |"):
+        assert f"\n{line}\n" in shown
+
+
+def test_a_small_run_is_not_noted(riverrun: Command):
+    outcome = riverrun("bench", "joins", "--small", "--note", "found")
+    assert outcome.code == 2
+    assert "not for --note" in outcome.err
 
 
 def test_a_small_and_a_long_run_are_not_one_command(riverrun: Command):

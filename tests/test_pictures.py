@@ -28,5 +28,6 @@ def test_a_picture_drawn_anew_is_the_one_that_is_stored(drawing, name):
 
 
 def test_every_picture_is_drawn_and_shown(drawing):
-    shown = re.findall(r"\(pictures/([\w-]+)\.svg\)", (ROOT / "docs/time.md").read_text())
+    pages = " ".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
+    shown = re.findall(r"\(pictures/([\w-]+)\.svg\)", pages)
     assert sorted(shown) == sorted(drawing.DRAWINGS) == NAMES

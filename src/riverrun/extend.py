@@ -2,6 +2,7 @@
 
 from riverrun.columns import CHANGE, PLACE, RowForm
 from riverrun.errors import Location, ProgramError
+from riverrun.formats import Format, arrow_schema
 from riverrun.kernels.changes import latest, net
 from riverrun.kernels.operator import (
     NO_SLOT,
@@ -37,6 +38,7 @@ __all__ = [
     "Column",
     "Destination",
     "Entry",
+    "Format",
     "Grid",
     "Input",
     "Leaving",
@@ -57,6 +59,7 @@ __all__ = [
     "TimedWindow",
     "Window",
     "Words",
+    "arrow_schema",
     "checked_condition",
     "checked_policy",
     "combined",

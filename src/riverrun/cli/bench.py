@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
+from inspect import cleandoc
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from riverrun.cli import say_json
 from riverrun.config import load
+
+if TYPE_CHECKING:
+    from riverrun.bench.report import Report
+
+Decorated = Callable[..., Any]
 
 
 @click.group()
@@ -17,45 +26,52 @@ def command() -> None:
     \b
     riverrun bench window
     riverrun bench window --small --json
+    riverrun bench window --note docs/benchmarks
     riverrun bench windows
     riverrun bench windows --soak 600
     riverrun bench delivery
     riverrun bench cluster
     riverrun bench joins
     riverrun bench versions ../before/src
+    riverrun bench report docs/benchmarks
     """
 
 
+def measured(function: Decorated) -> Decorated:
+    """What all benchmarks are asked."""
+    for option in (
+        click.option("--note", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER",
+                     help="Keep the result there, and make the page FOLDER.md anew."),
+        click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+        click.option("--small", is_flag=True, help="A tenth of the size, to see that it works."),
+        click.option("--brokers", help="Kafka's address; the embedded broker if not given."),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
 @command.command()
-@click.option("--brokers", help="Kafka's address; the embedded broker if not given.")
-@click.option("--small", is_flag=True, help="A tenth of the size, to see that it works.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def window(brokers: str | None, small: bool, as_json: bool) -> None:
+@measured
+def window(**asked: Any) -> None:
     """Windowed counts: events per second, nearly empty batches, and the cost of much state.
 
     2 million events, 100,000 and 1,000 keys, 10-second windows, results to Kafka, against plain
     PySpark (Kafka source, from_json, built-in aggregate, Kafka sink). Takes about 10 minutes.
     """
-    from riverrun.bench.window import Sizes, bench  # noqa: PLC0415 - Spark only when it is needed
-
-    sizes = Sizes().smaller if small else Sizes()
-    report = bench(load().override(brokers=brokers), sizes)
-    say_json(report.as_json()) if as_json else report.show()
+    _measure("window", **asked)
 
 
 @command.command()
-@click.option("--brokers", help="Kafka's address; the embedded broker if not given.")
-@click.option("--small", is_flag=True, help="A tenth of the size, to see that it works.")
+@measured
 @click.option("--soak", "seconds", type=click.IntRange(min=60), metavar="SECONDS",
               help="Instead: memory over so many seconds of steady input.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def windows(brokers: str | None, small: bool, seconds: int | None, as_json: bool) -> None:
+def windows(seconds: int | None, **asked: Any) -> None:
     """Hopping, session and sliding windows: events per second, same results, state that goes.
 
     2 million events, results to Kafka, against plain PySpark: its own hopping (10 seconds every
     second) and session windows (gap of 10 seconds) with 10,000 keys, and for sliding windows
-    (60 seconds, 1,000 keys), which it has not, transformWithState with a list per key. The
-    results of both are read back and must be the same. Takes about 20 minutes.
+    (60 seconds, 1,000 keys), which it has not, transformWithState with a list per key
+    (per_key_state). The results of both are read back and must be the same. Takes about 20 minutes.
 
     With --soak: 5,000 events a second of users who come and go, hopping and session windows in one
     program; memory of all its processes every 5 seconds, in full with --json.
@@ -64,81 +80,62 @@ def windows(brokers: str | None, small: bool, seconds: int | None, as_json: bool
     riverrun bench windows --small
     riverrun bench windows --soak 600 --json
     """
-    if small and seconds:
+    if not seconds:
+        _measure("windows", **asked)
+        return
+    if asked["small"]:
         raise click.UsageError("--small and --soak are two different benchmarks")
-    # Spark only when it is needed
-    from riverrun.bench.soak import soak  # noqa: PLC0415
-    from riverrun.bench.windows import Sizes, bench  # noqa: PLC0415
+    from riverrun.bench.soak import soak  # noqa: PLC0415 - Spark only when it is needed
 
-    settings = load().override(brokers=brokers)
-    sizes = Sizes().smaller if small else Sizes()
-    report = soak(settings, seconds) if seconds else bench(settings, sizes)
-    say_json(report.as_json()) if as_json else report.show()
+    report = soak(load().override(brokers=asked["brokers"]), seconds)
+    _tell("windows --soak", report, as_json=asked["as_json"], note=asked["note"])
 
 
 @command.command()
-@click.option("--brokers", help="Kafka's address; the embedded broker if not given.")
-@click.option("--small", is_flag=True, help="A tenth of the size, to see that it works.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def delivery(brokers: str | None, small: bool, as_json: bool) -> None:
+@measured
+def delivery(**asked: Any) -> None:
     """What exactly once costs: to Kafka, next to at least once and to Spark's own Kafka sink; and
     upserts into PostgreSQL, next to psycopg's executemany.
 
-    2 million events, as a stream and as a table of 10-second windows with 100,000 keys. Takes
-    about 10 minutes.
+    2 million events, as a stream (passed) and as a table of 10-second windows with 100,000 keys
+    (tumbling); 200,000 upserts, half of them of rows that are there. Takes about 10 minutes.
 
     \b
     riverrun bench delivery --small
     """
-    from riverrun.bench.delivery import Sizes, bench  # noqa: PLC0415 - Spark only when it is needed
-
-    sizes = Sizes().smaller if small else Sizes()
-    report = bench(load().override(brokers=brokers), sizes)
-    say_json(report.as_json()) if as_json else report.show()
+    _measure("delivery", **asked)
 
 
 @command.command()
-@click.option("--brokers", help="Kafka's address; the embedded broker if not given.")
-@click.option("--small", is_flag=True, help="A tenth of the size, to see that it works.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def cluster(brokers: str | None, small: bool, as_json: bool) -> None:
+@measured
+def cluster(**asked: Any) -> None:
     """The window benchmark in local mode and on a standalone cluster of two workers.
 
     2 million events, 100,000 keys; CPU of all of Spark's processes per event, and both results,
     which must be the same. Takes about 4 minutes.
     """
-    from riverrun.bench.cluster import Sizes, bench  # noqa: PLC0415 - Spark only when it is needed
-
-    sizes = Sizes().smaller if small else Sizes()
-    report = bench(load().override(brokers=brokers), sizes)
-    say_json(report.as_json()) if as_json else report.show()
+    _measure("cluster", **asked)
 
 
 @command.command()
-@click.option("--brokers", help="Kafka's address; the embedded broker if not given.")
-@click.option("--small", is_flag=True, help="A tenth of the size, to see that it works.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def joins(brokers: str | None, small: bool, as_json: bool) -> None:
+@measured
+def joins(**asked: Any) -> None:
     """Joins: of two streams next to Spark's own, with a table that is small or large, with a hot
     key, and the home timeline of many followers.
 
     1 million searches and as many clicks; 2 million views with 100,000 and 5 million users of whom
-    1 % change per batch; a tweet with 100,000 followers. Takes about 15 minutes.
+    1 % change per batch; the same where half of all views are of one user (hot), and where they are
+    not (even); tweets of one author with 100 followers, of 100 such (many), and of one with 100,000
+    (star). Takes about 15 minutes.
     """
-    from riverrun.bench.joins import Sizes, bench  # noqa: PLC0415 - Spark only when it is needed
-
-    sizes = Sizes().smaller if small else Sizes()
-    report = bench(load().override(brokers=brokers), sizes)
-    say_json(report.as_json()) if as_json else report.show()
+    _measure("joins", **asked)
 
 
 @command.command()
+@measured
 @click.argument("other", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--pairs", default=7, show_default=True, help="How often both run, in turns.")
-@click.option("--brokers", help="Kafka's address; the embedded broker if not given.")
-@click.option("--small", is_flag=True, help="A tenth of the size, to see that it works.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def versions(other: Path, pairs: int, brokers: str | None, small: bool, as_json: bool) -> None:
+def versions(other: Path, pairs: int, **asked: Any) -> None:
     """CPU per event of this version and of OTHER, the folder src of another checkout.
 
     The windowed count of `bench window` and the streams of `bench joins`, in turns over the same
@@ -148,8 +145,34 @@ def versions(other: Path, pairs: int, brokers: str | None, small: bool, as_json:
     git worktree add ../before v0.1.0
     riverrun bench versions ../before/src
     """
-    from riverrun.bench.versions import Sizes, bench  # noqa: PLC0415 - Spark only when it is needed
+    _measure("versions", other.absolute(), pairs, **asked)
 
-    sizes = Sizes().smaller if small else Sizes()
-    report = bench(load().override(brokers=brokers), sizes, other.absolute(), pairs)
+
+@command.command()
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+def report(folder: Path) -> None:
+    """Make the page FOLDER.md of the results that --note has kept in FOLDER."""
+    from riverrun.bench.notes import write_page  # noqa: PLC0415 - help needs no psutil
+
+    click.echo(f"wrote {write_page(folder)}")
+
+
+def _measure(
+    name: str, *more: Any, brokers: str | None, small: bool, as_json: bool, note: Path | None
+) -> None:
+    if small and note:
+        raise click.UsageError("--small is to see that it works: its figures are not for --note")
+    module = import_module(f"riverrun.bench.{name}")  # Spark only when it is needed
+    sizes = module.Sizes().smaller if small else module.Sizes()
+    report = module.bench(load().override(brokers=brokers), sizes, *more)
+    _tell(name, report, as_json=as_json, note=note)
+
+
+def _tell(name: str, report: Report, *, as_json: bool, note: Path | None) -> None:
+    from riverrun.bench import notes  # noqa: PLC0415 - help needs no psutil
+
+    if note:
+        told = cleandoc(click.get_current_context().command.help or "").split("\n\n")
+        about = [told[0], told[2 if "--soak" in name else 1]]
+        notes.note(note, name, report, about="\n\n".join(about))
     say_json(report.as_json()) if as_json else report.show()

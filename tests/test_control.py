@@ -10,7 +10,7 @@ import pytest
 
 import riverrun as rr
 from riverrun.control import EVERYTHING, Command, is_paused, paused_after
-from riverrun.extend import Entry, Input, Leaving, PlainOperator, Result, Step, Words, step_fields
+from riverrun.extend import Entry, Leaving, PlainOperator, Result, Step, Words, step_fields
 from riverrun.kafka import admin
 from riverrun.kafka.control import ControlLog
 from riverrun.testing import Driver
@@ -74,10 +74,8 @@ class Told(PlainOperator):
     """Tells what it was asked: a row for each command and page."""
 
     kind = "told"
-
-    @property
-    def inputs(self):
-        return (Input(takes="facts", late=False),)
+    takes = "facts"
+    can_be_late = False
 
     @property
     def leaving(self):

@@ -271,6 +271,15 @@ class PlainOperator(Operator):
     """The usual answers, for operators that have one input, group by plain columns, and neither
     close anything nor wake up by themselves."""
 
+    takes: ClassVar[RowForm]
+    """In which form rows come."""
+    can_be_late: ClassVar[bool]
+    """Whether rows can come too late; see `last_closed`."""
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return (Input(takes=self.takes, late=self.can_be_late),)
+
     def key_words(self) -> list[str]:
         return list(self.keys)
 

@@ -15,7 +15,6 @@ from riverrun.kernels.letters import OnError
 from riverrun.kernels.operator import (
     Batch,
     Entry,
-    Input,
     Leaving,
     PlainOperator,
     Result,
@@ -36,10 +35,8 @@ class Deduplicate(PlainOperator):
     """That rows are written with."""
 
     kind = "deduplicate"
-
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        return (Input(takes="facts", late=True),)
+    takes = "facts"
+    can_be_late = True
 
     @property
     def leaving(self) -> Leaving:

@@ -12,7 +12,6 @@ from riverrun.kernels.changes import net
 from riverrun.kernels.operator import (
     Batch,
     Entry,
-    Input,
     Leaving,
     PlainOperator,
     Result,
@@ -33,10 +32,8 @@ class Gather(PlainOperator):
     """Whether the changes leave as facts of a stream."""
 
     kind = "gather"
-
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        return (Input(takes="changes", late=False),)
+    takes = "changes"
+    can_be_late = False
 
     @property
     def leaving(self) -> Leaving:

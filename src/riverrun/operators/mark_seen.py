@@ -15,7 +15,6 @@ from riverrun.kernels.letters import OnError
 from riverrun.kernels.operator import (
     Batch,
     Entry,
-    Input,
     Leaving,
     PlainOperator,
     Result,
@@ -38,10 +37,8 @@ class MarkSeen(PlainOperator):
     key: tuple[str, ...]
 
     kind = "mark seen"
-
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        return (Input(takes="facts", late=False),)
+    takes = "facts"
+    can_be_late = False
 
     @property
     def leaving(self) -> Leaving:

@@ -20,7 +20,6 @@ from riverrun.kernels.changes import changed, latest, net
 from riverrun.kernels.operator import (
     Batch,
     Entry,
-    Input,
     Leaving,
     PlainOperator,
     Result,
@@ -51,10 +50,8 @@ class Rank(PlainOperator):
     """The column that tells the place of a row, if there is to be one."""
 
     kind = "rank"
-
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        return (Input(takes="changes", late=False),)
+    takes = "changes"
+    can_be_late = False
 
     @property
     def leaving(self) -> Leaving:

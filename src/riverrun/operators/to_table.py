@@ -16,7 +16,6 @@ from riverrun.kernels.operator import (
     NO_SLOT,
     Batch,
     Entry,
-    Input,
     Leaving,
     PlainOperator,
     Result,
@@ -48,10 +47,8 @@ class ToTable(PlainOperator):
     """Whether joins may keep the whole table in every page."""
 
     kind = "to table"
-
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        return (Input(takes="facts", late=False),)
+    takes = "facts"
+    can_be_late = False
 
     @property
     def leaving(self) -> Leaving:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from riverrun.kernels.operator import Entry, Input, Leaving, PlainOperator, Words
+from riverrun.kernels.operator import Entry, Leaving, PlainOperator, Words
 from riverrun.processor import FrameProcessor, Processor
 from riverrun.schema import Schema, columns_text
 
@@ -14,16 +14,15 @@ from riverrun.schema import Schema, columns_text
 class ProcessSpec(PlainOperator):
     """What both kinds of processors share; their kernels are beside this file."""
 
+    takes = "facts"
+    can_be_late = False
+
     processor: Processor | FrameProcessor
     """One per worker process."""
     state: Schema
     defaults: tuple[Any, ...]
     """The state of a new key."""
     outputs: tuple[tuple[str, Schema], ...]
-
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        return (Input(takes="facts", late=False),)
 
     @property
     def leaving(self) -> Leaving:

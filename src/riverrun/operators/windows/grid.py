@@ -54,6 +54,30 @@ class TimedWindow(Window):
 
 
 @dataclass(frozen=True)
+class RowWindow(TimedWindow):
+    """A window that follows from the rows themselves, and not from a grid of time."""
+
+    size: int
+
+    @property
+    def text(self) -> str:
+        return f"{self.kind} {duration_text(self.size)}"
+
+    @property
+    def suffix(self) -> str:
+        return f"_{self.text}".replace(" ", "_")
+
+    def last_closed(self, instant: int) -> int:
+        return instant - 1
+
+    def done(self, instant: int) -> int:
+        return instant - self.size
+
+    def compared(self) -> int | None:
+        return None
+
+
+@dataclass(frozen=True)
 class Grid(TimedWindow):
     size: int
     hop: int

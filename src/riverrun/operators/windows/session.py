@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from riverrun.arguments import checked
-from riverrun.durations import BEGINNING, Duration, duration_text
+from riverrun.durations import BEGINNING, Duration
 from riverrun.errors import caller
 from riverrun.kernels.aggregates import merged, settled
 from riverrun.kernels.operator import Batch, Entry, Result, StepState, begins, differing
@@ -20,25 +20,14 @@ from riverrun.kernels.program import CLOSED
 from riverrun.kernels.state import SegmentList
 from riverrun.operators.aggregate import Aggregate, without_row
 from riverrun.operators.windows import entry
-from riverrun.operators.windows.grid import TimedWindow, length
+from riverrun.operators.windows.grid import RowWindow, length
 
 START, END_OF = pl.col("__start"), pl.col("__until")
 
 
 @dataclass(frozen=True)
-class Session(TimedWindow):
-    size: int
-    """The gap that ends it."""
-
+class Session(RowWindow):
     kind = "session"
-
-    @property
-    def text(self) -> str:
-        return f"session {duration_text(self.size)}"
-
-    @property
-    def suffix(self) -> str:
-        return f"_{self.text}".replace(" ", "_")
 
     def enter(self, step: Aggregate[Any], rows: str) -> Entry:
         late = f"CASE WHEN __time <= {CLOSED} THEN {entry.packed_row(step)} END"
@@ -47,15 +36,6 @@ class Session(TimedWindow):
     def last_complete(self, instant: int) -> int:
         """Sessions that end up to here have been emitted."""
         return instant
-
-    def last_closed(self, instant: int) -> int:
-        return instant - 1
-
-    def done(self, instant: int) -> int:
-        return instant - self.size
-
-    def compared(self) -> int | None:
-        return None
 
     def advance(self, step: Aggregate[Any], state: StepState, batch: Batch) -> Result:
         return _advance(step, state, batch)

@@ -13,7 +13,7 @@ import polars as pl
 
 from riverrun.arguments import checked
 from riverrun.columns import EVENT, PLACE
-from riverrun.durations import END, Duration, duration_text
+from riverrun.durations import END, Duration
 from riverrun.errors import caller
 from riverrun.kernels.aggregates import merged, settled
 from riverrun.kernels.operator import (
@@ -29,7 +29,7 @@ from riverrun.kernels.operator import (
 from riverrun.kernels.state import SegmentList
 from riverrun.operators.aggregate import Aggregate
 from riverrun.operators.windows import entry
-from riverrun.operators.windows.grid import BOUNDS, TimedWindow, length
+from riverrun.operators.windows.grid import BOUNDS, RowWindow, length
 from riverrun.schema import Column, Schema
 
 AT = pl.col("__at")
@@ -38,18 +38,8 @@ BUCKETS = 4
 
 
 @dataclass(frozen=True)
-class Sliding(TimedWindow):
-    size: int
-
+class Sliding(RowWindow):
     kind = "sliding"
-
-    @property
-    def text(self) -> str:
-        return f"sliding {duration_text(self.size)}"
-
-    @property
-    def suffix(self) -> str:
-        return f"_{self.text}".replace(" ", "_")
 
     def columns(self, rows: Schema, keys: tuple[str, ...]) -> tuple[Column, ...]:
         return (*rows.visible.columns, *BOUNDS, Column(EVENT, "VARCHAR"))
@@ -63,15 +53,6 @@ class Sliding(TimedWindow):
     def last_complete(self, instant: int) -> int:
         """Rows up to this time have been emitted: those at the clock may still get company."""
         return instant - 1
-
-    def last_closed(self, instant: int) -> int:
-        return instant - 1
-
-    def done(self, instant: int) -> int:
-        return instant - self.size
-
-    def compared(self) -> int | None:
-        return None
 
     def advance(self, step: Aggregate[Any], state: StepState, batch: Batch) -> Result:
         return _advance(step, state, batch)

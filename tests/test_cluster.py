@@ -13,13 +13,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+import recipes
 from riverrun import config
 from riverrun.cli.program_file import load_app
 from riverrun.embedded import spark_cluster
 from riverrun.embedded.spark_cluster import Cluster
 from riverrun.kafka import admin
 from riverrun.runtime.submit import spark_submit
-from running import PATIENCE, Run, produce, table
+from running import PATIENCE, Run, produce, records, table
 from test_run import PROGRAM, ledger, milliseconds, views
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -30,6 +31,7 @@ def label(page):
 """
 OWN_CODE = """
 from pyspark.sql.functions import udf
+import first_rows
 import labels_of_pages
 
 class Seen(rr.Processor):
@@ -45,6 +47,7 @@ def labelled(frame):
 
 (views.spark(labelled, schema="page string, label string").group_by("label").agg(n=rr.count())
       .to({output!r} + "-labels"))
+views.apply(first_rows.first_rows("page", limit=2)).to({output!r} + "-first")
 views.process(Seen(), by="page")["seen"].group_by("label", name="last").agg(n=rr.max("n")).to(
     {output!r} + "-seen")
 """
@@ -75,6 +78,7 @@ def test_workers_and_executors_are_killed_and_the_table_is_the_same(
     sent = views(EVENTS)
     produce(broker, "spread-views", sent, partitions=3)
     (tmp_path / "labels_of_pages.py").write_text(OWN_MODULE)
+    (tmp_path / "first_rows.py").write_text(recipes.sources()["first_rows.py"])
     file, home = program(tmp_path, "spread", PROGRAM + OWN_CODE), broker_settings.home
     with Run(file, "--master", standalone.master, "--max-events", "4000", home=home) as run:
         run.until(4000)
@@ -91,6 +95,10 @@ def test_workers_and_executors_are_killed_and_the_table_is_the_same(
     for more in ("labels", "seen"):
         rows = table(broker, f"spread-out-{more}").values()
         assert {row["label"]: row["n"] for row in rows} == expected
+    passed = Counter(
+        json.loads(value or "")["page"] for _, value in records(broker, "spread-out-first")
+    )
+    assert passed == dict.fromkeys({row["page"] for row in sent}, 2)
     assert psutil.pid_exists(first[1].pid) is False, "executors end with the application"
 
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 import riverrun as rr
+from recipes import module
 from riverrun import config
 from riverrun.embedded import java
 from riverrun.runtime.trial import run_files
@@ -111,6 +112,32 @@ def every_step() -> rr.App:
     compared = a.group_by("page", name="compared").window(rr.tumbling("20 seconds"))
     compared.agg(n=rr.compared_to("1 minute", rr.count())).to("compared")
     return app
+
+
+def of_ones_own(folder: Path) -> rr.App:
+    """The operator and the window of docs/extend.md."""
+    app = rr.App("own", pages=3)
+    a = app.stream("a", schema=SCHEMA, time="at", lateness="5 seconds")
+    a.apply(module("first_rows", folder).first_rows("page", limit=3)).to("first")
+    monthly = module("monthly", folder).monthly()
+    a.group_by("user").window(monthly, updatable="1 day").agg(n=rr.count()).to("months")
+    return app
+
+
+def test_steps_of_ones_own_give_the_drivers_lines(session, tmp_path):
+    chosen, shape = random.Random(2), Shape(("a",), None, ("page",), WINDOWS[0], 0, "changes", 5,
+                                            ("n",), 3)  # fmt: skip
+    drawn = [
+        ([Event("a", chosen.randrange(2), 900_000 * batch + chosen.randrange(-60, 60),
+                chosen.choice([None, "/a", "/b"]), chosen.choice([1, 2, None]), 1.0)
+          for _ in range(10)], 0)
+        for batch in range(4)
+    ]  # fmt: skip
+    files = write(shape, drawn, tmp_path)
+    _, lines = on_driver(of_ones_own(tmp_path), files)
+    assert {line["output"] for line in lines} >= {"first", "months"}
+    again = run_files(session, of_ones_own(tmp_path), files, tmp_path / "run", ended=True)
+    assert alike(again, lines)
 
 
 def test_every_kind_of_step_gives_the_drivers_lines(session, tmp_path):

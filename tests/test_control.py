@@ -9,28 +9,34 @@ from pathlib import Path
 import pytest
 
 import riverrun as rr
-from riverrun.control import EVERYTHING, Command, is_paused, paused_after
+from riverrun.control import EVERYTHING, Command, paused_after
 from riverrun.extend import Entry, Leaving, PlainOperator, Result, Step, Words, step_fields
 from riverrun.kafka import admin
 from riverrun.kafka.control import ControlLog
 from riverrun.testing import Driver
 from running import Run, produce, records
 
+TOPICS = ("a", "b", "c")
+
 
 def test_what_is_paused_is_paused_until_it_is_resumed():
     asked = [("pause", "a"), ("pause", "b"), ("resume", "a"), ("dance", "c")]
     commands = [Command(n, *each) for n, each in enumerate(asked)]
-    assert paused_after([], commands) == ["b"]
-    assert is_paused("b", ["b"])
-    assert is_paused("any", paused_after(["b"], [Command(4, "pause", EVERYTHING)]))
-    assert paused_after(["a", "b"], [Command(4, "resume", EVERYTHING)]) == []
+    assert paused_after([], commands, TOPICS) == ["b"]
+    assert paused_after(["a", "b"], [Command(4, "resume", EVERYTHING)], TOPICS) == []
+
+
+def test_one_topic_of_all_that_are_paused_can_be_resumed():
+    paused = paused_after([], [Command(0, "pause", EVERYTHING)], TOPICS)
+    assert paused == ["a", "b", "c"]
+    assert paused_after(paused, [Command(1, "resume", "b")], TOPICS) == ["a", "c"]
 
 
 @pytest.mark.parametrize("value", [None, b"", b"{", b"[]", b"7", b'{"kind": "pause"}', b"\xff"])
 def test_what_cannot_be_read_changes_nothing(value):
     command = Command.decoded(3, value)
     assert (command.offset, command.kind) == (3, "unreadable")
-    assert paused_after(["a"], [command]) == ["a"]
+    assert paused_after(["a"], [command], TOPICS) == ["a"]
 
 
 def test_a_command_is_read_as_it_was_written():
@@ -60,13 +66,46 @@ def test_a_paused_topic_is_not_read_and_nothing_of_it_is_lost():
     assert driver.table("out") == [{"page": "a", "n": 2}, {"page": "b", "n": 1}]
 
 
+def minutes() -> Driver:
+    app = rr.App("shop", pages=1)
+    views = app.stream("views", schema="page string, at timestamp", time="at", idle="1 second")
+    views.group_by("page", name="w").window(rr.tumbling("1 minute")).agg(n=rr.count()).to("out")
+    return Driver(app)
+
+
+def test_time_waits_while_a_paused_topic_has_unread_records():
+    driver = minutes()
+    driver.send("views", {"page": "a", "at": "2026-01-01T12:00:10Z"})
+    driver.batch()
+    driver.control("pause", "views")
+    driver.send("views", {"page": "a", "at": "2026-01-01T12:00:20Z"})
+    assert driver.pass_time("1 hour") == []
+    driver.control("resume", "views")
+    driver.batch()
+    driver.end()
+    assert [row["n"] for row in driver.table("out")] == [2]
+    assert driver.outputs["w.late"] == []
+
+
+def test_a_replay_gives_commands_to_the_batches_that_had_them():
+    driver = counts()
+    driver.send("views", {"page": "a"})
+    driver.batch()
+    driver.control("pause", "views")
+    driver.send("views", {"page": "b"})
+    driver.batch()
+    before = dict(driver.outputs)
+    driver.replay()
+    assert driver.outputs == before
+
+
 def test_a_crash_in_the_batch_of_a_command_repeats_it():
     driver = counts()
     driver.control("pause", EVERYTHING)
     driver.send("views", {"page": "a"})
     driver.crash()
     assert driver.batch() == []
-    assert driver.checkpoint.paused == [EVERYTHING]
+    assert driver.checkpoint.paused == ["clicks", "views"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -251,8 +251,8 @@ def test_the_driver_runs_functions_twice_and_compares():
     ("fact", "make"),
     {
         "a function needs the type": lambda: rr.function(lambda x: x),
-        "the schema cannot be read": lambda: rr.function("doubel"),
-        "the type of 'value0' is not": lambda: rr.function("blob"),
+        "a function cannot have the type 'doubel'": lambda: rr.function("doubel"),
+        "a function cannot have the type 'blob'": lambda: rr.function("blob"),
         "over is one of": lambda: rr.function("double", over="numpy"),
         "expressions cannot call": lambda: rr.function("double")(lambda x: x),
         "the name 'abs' is taken": lambda: rr.function("double")(abs),
@@ -330,3 +330,40 @@ def test_an_evaluator_ends_with_its_last_user_though_functions_see_it():
     holder.clear()
     del evaluator
     assert sys.getrefcount(seen) < before
+
+
+def test_a_function_is_found_wherever_it_stands_in_an_expression():
+    @rr.function("boolean")
+    def big(n: int):
+        return n > 1
+
+    app = rr.App("shop")
+    numbers = app.stream("numbers", schema="n int")
+    for number, space in enumerate(("\n", "\t", " ", "\r\n")):
+        numbers.where(f"n > 0 and{space}big{space}(n)").to(f"out{number}")
+    driver = Driver(app)
+    driver.send("numbers", {"n": 1}, {"n": 2})
+    assert [line["value"] for line in driver.batch()] == [{"n": 2}] * 4
+
+
+@pytest.mark.parametrize("name", ["lower", "concat", "Greatest", "date_trunc", "md5", "list_sort"])
+def test_a_name_that_sql_has_is_refused(name):
+    def call(x: str):
+        return x
+
+    call.__name__ = name
+    with pytest.raises(rr.ProgramError, match="is taken"):
+        rr.function("string")(call)
+
+
+def test_ctrl_c_in_a_function_stops_and_sets_nothing_aside():
+    @rr.function("int")
+    def interrupted(n: int):
+        raise KeyboardInterrupt
+
+    app = rr.App("shop")
+    app.stream("numbers", schema="n int").select(m="interrupted(n)").to("out")
+    driver = Driver(app)
+    driver.send("numbers", {"n": 1})
+    with pytest.raises(KeyboardInterrupt):
+        driver.batch()

@@ -310,6 +310,13 @@ def test_steps_are_named_after_their_window_and_what_feeds_them():
     assert per_page("pages").group_by("n").agg(x=rr.count()).node.name == "pages_by_n"
 
 
+def test_two_outputs_are_not_written_to_one_topic():
+    app = rr.App("shop")
+    views(app).to("shop.dead")
+    with pytest.raises(rr.ProgramError, match="written to the topic"):
+        app.program()
+
+
 WORDS = (
     "Aggregate App FrameProcessor Grouped Processor ProgramError RiverrunError Stream Table "
     "all_time append_time device_time function hopping processing_time session sinks sliding "

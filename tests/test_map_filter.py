@@ -194,3 +194,30 @@ def test_what_cannot_be_meant_is_refused(fact, make):
         make()
     assert caught.value.fact.startswith(fact)
     assert caught.value.where.file == __file__
+
+
+@pytest.mark.parametrize("joined", [False, True], ids=["written", "joined"])
+def test_what_deletes_a_row_of_a_table_is_not_handed_to_its_filter(joined):
+    """A join keeps the table itself, from its records."""
+    app = rr.App("shop")
+    stock = app.table("stock", schema="item string, n int", key="item").filter(
+        lambda row: row.n > 1
+    )
+    stock = stock.with_columns(half="n // 2")
+    orders = app.stream("orders", schema="item string")
+    if joined:
+        orders.join(stock, on="item", how="left").to("out")
+    else:
+        stock.to("out")
+    driver = Driver(app)
+    driver.send("stock", {"item": "a", "n": 5}, key="a")
+    driver.send("orders", {"item": "a"})
+    driver.batch()
+    driver.send("stock", None, key="a")
+    driver.send("orders", {"item": "a"})
+    driver.batch()
+    assert driver.outputs["dead"] == []
+    if joined:
+        assert [line["value"]["half"] for line in driver.outputs["out"]] == [2, None]
+    else:
+        assert driver.table("out") == []

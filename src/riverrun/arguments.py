@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache, wraps
 from inspect import Parameter
+from numbers import Integral, Real
 from pathlib import Path
 from types import FunctionType, NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -111,8 +112,8 @@ CHECKS: dict[Any, Callable[[Any, tuple[Any, ...]], bool]] = {
     NoneType: lambda value, _: value is None,
     bool: lambda value, _: isinstance(value, bool),
     str: lambda value, _: isinstance(value, str) and bool(value.strip()),
-    int: lambda value, _: _number(value, int),
-    float: lambda value, _: _number(value, int | float),
+    int: lambda value, _: _number(value, Integral),
+    float: lambda value, _: _number(value, Real),
     Mapping: _mapping,
     Path: lambda value, _: isinstance(value, os.PathLike),
     os.PathLike: lambda value, _: isinstance(value, os.PathLike),

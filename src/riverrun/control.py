@@ -9,7 +9,7 @@ reads once has read all.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,16 +47,15 @@ class Command:
             return cls(offset, "unreadable", "")
 
 
-def paused_after(paused: Iterable[str], commands: Iterable[Command]) -> list[str]:
-    """The topics that are not to be read, after these commands."""
+def paused_after(
+    paused: Iterable[str], commands: Iterable[Command], topics: Collection[str]
+) -> list[str]:
+    """Those of the topics that are not to be read, after these commands."""
     found = set(paused)
     for each in commands:
+        meant = set(topics) if each.target == EVERYTHING else {each.target} & set(topics)
         if each.kind == "pause":
-            found.add(each.target)
+            found |= meant
         elif each.kind == "resume":
-            found = set() if each.target == EVERYTHING else found - {each.target, EVERYTHING}
+            found -= meant
     return sorted(found)
-
-
-def is_paused(topic: str, paused: Iterable[str]) -> bool:
-    return topic in paused or EVERYTHING in paused

@@ -1,7 +1,7 @@
 """What a sink, a format, an operator or a window of one's own is made from: see docs/extend.md."""
 
 from riverrun.columns import CHANGE, PLACE, RowForm
-from riverrun.errors import Location, ProgramError
+from riverrun.errors import AlreadyRunning, CheckpointError, Location, ProgramError
 from riverrun.formats import Format, arrow_schema
 from riverrun.kernels.changes import latest, net
 from riverrun.kernels.operator import (
@@ -34,7 +34,9 @@ __all__ = [
     "NO_SLOT",
     "PLACE",
     "Aggregate",
+    "AlreadyRunning",
     "Batch",
+    "CheckpointError",
     "Column",
     "Destination",
     "Entry",

@@ -57,7 +57,13 @@ def function(
 def _types(given: list[str], at: Location) -> list[str]:
     """Types in DuckDB's own words."""
     columns = ", ".join(f"value{number} {each}" for number, each in enumerate(given))
-    schema = parse(columns, at).with_plain_times
+    try:
+        schema = parse(columns, at).with_plain_times
+    except ProgramError as error:
+        raise ProgramError(
+            f"a function cannot have the type {', '.join(given)!r}", where=at, got=error.got,
+            hint='a type as in a schema: "double", "string", "bigint[]"',
+        ) from error  # fmt: skip
     if len(schema.columns) != len(given):
         raise ProgramError("a function returns one value", where=at, got=", ".join(given))
     return [column.type for column in schema.columns]

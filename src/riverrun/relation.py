@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -32,7 +33,7 @@ from riverrun.plan.nodes import (
     Where,
     WithColumns,
 )
-from riverrun.plan.rows import changes, key_of
+from riverrun.plan.rows import changes, form_of, key_of, table_of
 from riverrun.processor import Event
 from riverrun.schema import RESERVED, Column, Schema, quoted
 from riverrun.sinks.kafka.sink import Topic
@@ -234,12 +235,36 @@ def applied(rows: Node, make: MakesStep, form: RowForm, at: Location) -> Step:
             "what apply was given makes no step", where=at, got=repr(step), hint=APPLY
         )
     refuse_taken_kind(step.does)
+    _check_own(step, at)
     if step.does.leaving.form != form:
         given, method = ("table", "apply_to_table") if form == "facts" else ("stream", "apply")
         raise ProgramError(
             f"{step.does.kind!r} gives a {given}", where=at, hint=f"use .{method}(…)"
         )
     return step
+
+
+def _check_own(step: Step, at: Location) -> None:
+    """What an operator of one's own must hold before anything runs."""
+    does = step.does
+    if len(does.inputs) != len(step.inputs):
+        got = f"{len(does.inputs)} inputs, {len(step.inputs)} streams or tables"
+        raise ProgramError(f"{does.kind!r} is fed by something else", where=at, got=got)
+    for way, rows in zip(does.inputs, step.inputs, strict=True):
+        if way.takes != form_of(rows) and not (way.takes == "versions" and table_of(rows)):
+            raise ProgramError(
+                f"{does.kind!r} takes {way.takes}",
+                where=at,
+                got=f"rows that travel as {form_of(rows)}",
+                hint="rows of a stream are facts, those of a table changes: .to_table(…) and "
+                ".changes() go between",
+            )
+    try:
+        json.dumps(does.frozen() | does.settings())
+    except TypeError as error:
+        raise ProgramError(
+            f"what {does.kind!r} freezes cannot be kept in a checkpoint", where=at, got=str(error)
+        ) from error
 
 
 def read_again(rows: Relation, topic: str, pace: Pace, at: Location) -> ReadTopic:

@@ -31,21 +31,20 @@ def command(app: str, as_json: bool) -> None:
     settings = options.settings()
     log = _log(settings, app)
     commands = log.commands(0, log.end()) if log.exists() else []
-    paused = paused_after([], commands)
+    paused = paused_after([], commands, _topics(settings.checkpoint_root / app, app))
     if as_json:
         say_json({"commands": [vars(each) for each in commands], "paused": paused})
         return
     rows = [(str(c.offset), c.kind, _called(c.target)) for c in commands]
     if rows:
         print_grid(("offset", "command", "for"), rows, numbers=("offset",))
-    click.echo(f"paused: {', '.join(map(_called, paused)) or 'nothing'}")
+    click.echo(f"paused: {', '.join(paused) or 'nothing'}")
 
 
 def ask(kind: str, app: str, targets: tuple[str, ...], *, as_json: bool) -> None:
     """Sends a command for each target, and waits until a running application has taken note."""
     settings = options.settings()
-    folder = settings.checkpoint_root / app
-    _refuse_unknown(folder, app, targets)
+    _refuse_unknown(_topics(settings.checkpoint_root / app, app), app, targets)
     log, end = _log(settings, app), 0
     for target in targets or (EVERYTHING,):
         end = log.send(Command(0, kind, target))
@@ -67,14 +66,19 @@ def _called(target: str) -> str:
     return "all topics" if target == EVERYTHING else target
 
 
-def _refuse_unknown(folder: Path, app: str, topics: tuple[str, ...]) -> None:
+def _topics(folder: Path, app: str) -> list[str]:
+    """What the application reads."""
     from riverrun.runtime.upgrades import read  # noqa: PLC0415 - Spark only when it is needed
 
-    known = (read(folder) or {}).get("topics")
+    known: list[str] | None = (read(folder) or {}).get("topics")
     if known is None:
         raise InputError(
             f"nothing is known of the application {app!r}", where=folder, hint="has it run here?"
         )
+    return known
+
+
+def _refuse_unknown(known: list[str], app: str, topics: tuple[str, ...]) -> None:
     for topic in topics:
         if topic not in known:
             raise InputError(

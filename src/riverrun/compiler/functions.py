@@ -41,7 +41,8 @@ def _named(node: Node) -> Iterator[Function]:
     if not node.at.visible:
         return
     own = (each.name for each in fields(node) if each.name not in ("input", "inputs"))
-    text = " ".join(repr(getattr(node, name)) for name in own)
+    # a line break of an expression is no part of the name behind it
+    text = re.sub(r"\\[nrtfv]", " ", " ".join(repr(getattr(node, name)) for name in own))
     for name, function in node.at.visible.items():
         if re.search(rf'\b{name}"?\s*\(', text, re.IGNORECASE):
             yield function

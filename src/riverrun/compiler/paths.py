@@ -73,13 +73,11 @@ def _stateless(node: Where | Select | WithColumns | Map | Explode | Versions, so
         case Where():
             return _where(node, source)
         case Select():
-            columns = ", ".join(f"({sql}) AS {quoted(name)}" for name, sql in node.columns)
-            return f"SELECT {columns}, {column_list(HIDDEN[form_of(node)])} FROM {source}"
+            return f"SELECT {_computed(node)}, {column_list(HIDDEN[form_of(node)])} FROM {source}"
         case WithColumns():
-            new = ", ".join(f"({sql}) AS {quoted(name)}" for name, sql in node.columns)
             known = [name for name, _ in node.columns if name in node.input.schema]
             kept = f"* EXCLUDE ({column_list(known)})" if known else "*"
-            return f"SELECT {kept}, {new} FROM {source}"
+            return f"SELECT {kept}, {_computed(node)} FROM {source}"
         case Map():
             return _map(node, source)
         case Explode():
@@ -90,11 +88,22 @@ def _stateless(node: Where | Select | WithColumns | Map | Explode | Versions, so
             return query
 
 
+def _computed(node: Select | WithColumns) -> str:
+    """The columns of a node. A version that deletes has its key and nothing to compute with."""
+    given = [(name, sql, sql == quoted(name)) for name, sql in node.columns]
+    if form_of(node) != "versions":
+        return ", ".join(f"({sql}) AS {quoted(name)}" for name, sql, _ in given)
+    return ", ".join(
+        f"({sql if same else f'CASE WHEN NOT {GONE} THEN ({sql}) END'}) AS {quoted(name)}"
+        for name, sql, same in given
+    )
+
+
 def _where(node: Where, source: str) -> str:
     if form_of(node) != "versions":
         return f"SELECT * FROM {source} WHERE ({node.condition})"
     # a version that does not hold the condition deletes the row of its key
-    gone = f"{GONE} OR NOT coalesce(({node.condition}), false)"
+    gone = f"CASE WHEN {GONE} THEN true ELSE NOT coalesce(({node.condition}), false) END"
     return f"SELECT * REPLACE ({gone} AS {GONE}) FROM {source}"
 
 

@@ -75,7 +75,7 @@ class FunctionError(duckdb.Error):
     """A function failed on a row: the cause, for dead letters."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # it may be made of what has no hash
 class Function(Visible):
     """Called by its name in expressions; in Python it is what it was before."""
 
@@ -206,7 +206,7 @@ class Calls:
 
     def __init__(self, functions: Iterable[Function]) -> None:
         self.functions = tuple(functions)
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
     def install(self, connection: duckdb.DuckDBPyConnection) -> None:
         for each in self.functions:
@@ -217,7 +217,7 @@ class Calls:
                 each.name, call, None, duckdb.type(each.type), type=ARROW, null_handling=SPECIAL
             )
 
-    def taken(self) -> Exception | None:
+    def taken(self) -> BaseException | None:
         """What went wrong last, once."""
         found, self.error = self.error, None
         return found
@@ -237,6 +237,9 @@ def _noting(calls: ref[Calls], function: ref[Function]) -> Callable[..., pa.Arra
             raise
         except Exception as error:
             noted.error = called.failed(error)
+            raise
+        except BaseException as error:
+            noted.error = error  # Ctrl-C is no fault of the row
             raise
 
     return call

@@ -23,7 +23,7 @@ from riverrun.schema import Column, Schema, quoted
 ADD, TAKE_BACK = 1, -1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # it may be made of what has no hash
 class Own:
     """One of them, and the expressions that it is given."""
 

@@ -152,6 +152,9 @@ def _knowing(functions: Iterator[Function]) -> Iterator[None]:
 
 def is_free(name: str) -> bool:
     """Whether a function may have the name: neither DuckDB nor one of its extensions has it."""
+    known = "SELECT count(*) FROM duckdb_functions() WHERE lower(function_name) = lower(?)"
+    if _checker().execute(known, [name]).fetchall() != [(0,)]:
+        return False
     try:
         _checker().create_function(name, lambda x: x, ["BIGINT"], "BIGINT")
         _checker().remove_function(name)

@@ -69,7 +69,7 @@ class Rank(PlainOperator):
         return {
             "columns": list(self.columns),
             "identity": list(self.identity),
-            "by": [self.limit, self.descending, self.place],
+            "by": [self.limit, self.by, self.descending, self.place],
         }
 
     def advance(self, state: StepState, batch: Batch) -> Result:

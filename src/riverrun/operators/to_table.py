@@ -80,7 +80,7 @@ class ToTable(PlainOperator):
         return Words.of(("keeps", last + deletes + (", in every page" if self.replicate else "")))
 
     def frozen(self) -> dict[str, Any]:
-        return {"order": self.order, "columns": list(self.schema.names)}
+        return {"order": self.order, "columns": self.schema.ddl()}
 
     def advance(self, state: StepState, batch: Batch) -> Result:
         """Rows replace the one before with their key; those that are gone delete it."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
 
-from riverrun.control import Command, is_paused, paused_after
+from riverrun.control import Command, paused_after
 from riverrun.durations import milliseconds_of
 from riverrun.errors import NoTopic, RecordsGone, TopicError
 from riverrun.kafka.control import ControlLog
@@ -135,7 +135,7 @@ class KafkaPlanner(Planner):
         ends = self._ends()
         begin = self._begin(start, ends)
         control, paused = self._controlled(start)
-        reading = {p: begin[p] if is_paused(p.topic, paused) else end for p, end in ends.items()}
+        reading = {p: begin[p] if p.topic in paused else end for p, end in ends.items()}
         planned = share(begin, reading, self.pacer.size)
         end = self._planned(start, begin, planned, ends)
         if end is start and control > start.control and not self.limit:
@@ -156,7 +156,8 @@ class KafkaPlanner(Planner):
         if self.log is None:
             return start.control, start.paused
         end = self.topics.ends([self.log.partition])[self.log.partition]
-        return end, paused_after(start.paused, self.log.commands(start.control, end))
+        commands = self.log.commands(start.control, end)
+        return end, paused_after(start.paused, commands, self.program.topics)
 
     def _planned(self, start: Offset, begin: Ends, planned: Ends, ends: Ends) -> Offset:
         """The next batch; the start itself when nothing is to be read, and time does not matter."""

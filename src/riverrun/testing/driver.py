@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from riverrun.app import App
 from riverrun.clock import Now, Punctuation
-from riverrun.control import Command, is_paused, paused_after
+from riverrun.control import Command, paused_after
 from riverrun.delivery import encode
 from riverrun.delivery.alerts import LateShares
 from riverrun.delivery.encode import Line, lines, ordered
@@ -117,7 +117,7 @@ class Driver:
         self.written: list[tuple[str, Record]] = []
         """Of the last batch, in topics that the program reads itself."""
         self.outputs: dict[str, list[Line]] = {each.name: [] for each in self.program.outputs}
-        self.history: list[tuple[int, Ends, bool]] = []
+        self.history: list[tuple[int, Ends, bool, int]] = []
         self._start_worker()
 
     def _start_worker(self) -> None:
@@ -179,12 +179,13 @@ class Driver:
         """Reads all that was sent, and returns what comes out."""
         return self.batch_up_to(self.topics.ends(), ended=ended)
 
-    def batch_up_to(self, ends: Ends, *, ended: bool = False) -> Lines:
-        found, checkpoint, status = self._run(dict(ends), ended)
-        ends = checkpoint.read
+    def batch_up_to(self, ends: Ends, *, ended: bool = False, control: int | None = None) -> Lines:
+        """Reads up to these offsets, with the control log up to `control` or its end."""
+        control = len(self.topics.asked) if control is None else control
+        found, checkpoint, status = self._run(dict(ends), ended, control)
         for topic, record in self.written:
             self.topics.append(topic, record)
-        self.history.append((self.tick, dict(ends), ended))
+        self.history.append((self.tick, dict(ends), ended, control))
         self.checkpoint = checkpoint
         self.status.add(status)
         self.late_shares.add(self.program.late_alerts, status)
@@ -194,7 +195,7 @@ class Driver:
 
     def crash(self) -> None:
         """Runs the next batch and dies before it is committed: nothing of it remains."""
-        self._run(self.topics.ends(), False)
+        self._run(self.topics.ends(), False, len(self.topics.asked))
         self.restart()
 
     def restart(self) -> None:
@@ -208,8 +209,8 @@ class Driver:
         history = self.history
         self._start_over()
         found = Lines()
-        for self.tick, ends, ended in history:
-            found += self.batch_up_to(ends, ended=ended)
+        for self.tick, ends, ended, control in history:
+            found += self.batch_up_to(ends, ended=ended, control=control)
         return found
 
     def pass_time(self, duration: Duration | timedelta) -> Lines:
@@ -231,19 +232,22 @@ class Driver:
                 del rows[str(line["key"])]
         return [rows[key] for key in sorted(rows)]
 
-    def _run(self, ends: Ends, ended: bool) -> tuple[list[Line], Checkpoint, Status]:
+    def _run(self, ends: Ends, ended: bool, control: int) -> tuple[list[Line], Checkpoint, Status]:
         with run_twice():
-            return self._batch(ends, ended)
+            return self._batch(ends, ended, control)
 
-    def _batch(self, ends: Ends, ended: bool) -> tuple[list[Line], Checkpoint, Status]:
+    def _batch(
+        self, ends: Ends, ended: bool, control: int
+    ) -> tuple[list[Line], Checkpoint, Status]:
         start = self.checkpoint
-        control = len(self.topics.asked)
         commands = self.topics.commands(self.program.name, start.control, control)
-        paused = paused_after(start.paused, commands)
-        ends = {p: end for p, end in ends.items() if not is_paused(p.topic, paused)}
+        paused = paused_after(start.paused, commands, self.program.topics)
+        held = {p: end for p, end in ends.items() if p.topic in paused}
+        behind = [p for p, end in held.items() if end > start.read.get(p, 0)]
+        ends = {p: end for p, end in ends.items() if p not in held}
         punctuation = Punctuation(
             tick=self.tick, ended=ended, clocks=start.clocks, control=control, paused=paused,
-            commands=commands,
+            commands=commands, behind=behind,
         )  # fmt: skip
         outbox = Outbox(self.program, self.reader.evaluator, self.topics.originals)
         chunks = self._read(ends, punctuation)

@@ -18,6 +18,7 @@ def check(plan: Plan) -> Plan:
     _refuse_same_steps(steps)
     _refuse_same_steps([node for node in nodes if isinstance(node, SparkStep)])
     _refuse_same_outputs(nodes, outputs)
+    _refuse_shared_topics(plan)
     _refuse_shared_folders(outputs)
     _refuse_own_topic(plan.name, outputs)
     _refuse_tables_among_streams(nodes)
@@ -85,6 +86,20 @@ def _refuse_same_outputs(nodes: list[Node], outputs: tuple[Output, ...]) -> None
                 hint="write to another name, or union the streams first",
             )
         written[output.name] = output.at
+
+
+def _refuse_shared_topics(plan: Plan) -> None:
+    written: dict[str | None, object] = {f"{plan.name}.dead": "riverrun itself"}
+    for output in plan.outputs:
+        topic = output.sink.kafka_topic()
+        if topic is not None and topic in written:
+            raise ProgramError(
+                f"two outputs are written to the topic {topic!r}",
+                where=output.at,
+                got=f"the other is at {written[topic]}",
+                hint="write to another topic, or union the streams first",
+            )
+        written[topic] = output.at
 
 
 def _refuse_shared_folders(outputs: tuple[Output, ...]) -> None:

@@ -78,7 +78,10 @@ class Stand:
     def assert_holds(self, output: OutputSpec, wanted: Sequence[Row]) -> None:
         """These rows, each once; or at least once, and none is made up."""
         found, rows = told(output, self.read(output)), told(output, wanted)
-        assert found == rows if self.exact(output) else set(found) == set(rows)
+        if self.exact(output):
+            assert found == rows
+        else:
+            assert set(found) == set(rows)
 
 
 @dataclass

@@ -187,6 +187,7 @@ def test_a_topic_is_paused_through_kill_9_and_resumed_with_nothing_lost_or_doubl
         send(100)
         run.until(300)
         assert run.statuses()[-1]["paused"] == ["paused-a"]
+        assert "running, paused: paused-a" in riverrun("ps").out
         run.kill()
     assert numbers("paused-a") == list(range(100))
     assert numbers("paused-b") == list(range(200))

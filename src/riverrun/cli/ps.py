@@ -42,4 +42,5 @@ def _cells(found: Application) -> tuple[str, ...]:
     since = f"{time.time() - found.started_at:,.0f} s" if found.started_at else ""
     numbers = ("" if each is None else f"{each:,}" for each in (found.batch, found.events))
     state = "running" if found.running else "stopped"
+    state += f", paused: {', '.join(found.paused)}" if found.paused else ""
     return (found.name, state, str(found.pid or ""), found.master or "", since, *numbers)

@@ -34,6 +34,8 @@ class Application:
     batch: int | None
     events: int | None
     log: str | None
+    paused: tuple[str, ...] = ()
+    """Topics that are not read until they are resumed."""
 
 
 def note(folder: Path, master: str, log: Path) -> None:
@@ -69,7 +71,7 @@ def application(settings: Settings, name: str) -> Application:
     status = last_status(settings.home / "runs" / name / "status") or {}
     return Application(
         name, pid is not None, pid, run.get("host"), run.get("master"), run.get("started_at"),
-        status.get("batch"), status.get("events"), run.get("log"),
+        status.get("batch"), status.get("events"), run.get("log"), tuple(status.get("paused", ())),
     )  # fmt: skip
 
 

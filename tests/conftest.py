@@ -104,18 +104,17 @@ def own_schema(postgres_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture(scope="session")
-def cluster_settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+def cluster_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     home = tmp_path_factory.mktemp("cluster")
-    return config.load(start=home, environ={"RIVERRUN_HOME": str(home)})
+    own = config.load(start=home, environ={"RIVERRUN_HOME": str(home)})
+    yield own
+    spark_cluster.down(own)
 
 
-@pytest.fixture(scope="session")
-def standalone(cluster_settings: Settings) -> Iterator[Cluster]:
-    """A Spark master with two workers, in a home of their own."""
-    try:
-        yield spark_cluster.up(cluster_settings, workers=2)
-    finally:
-        spark_cluster.down(cluster_settings)
+@pytest.fixture
+def standalone(cluster_settings: Settings) -> Cluster:
+    """A Spark master with two workers, in a home of their own; a test may end it."""
+    return spark_cluster.up(cluster_settings, workers=2)
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def test_describe_names_the_tables(tmp_path):
         (lambda: rr.sinks.postgres("drop table"), "a table's name has letters"),
         (lambda: rr.sinks.postgres("x" * 64), "a table's name has letters"),
         (lambda: rr.sinks.postgres("riverrun_progress"), "is riverrun's own"),
-        (lambda: rr.sinks.sqlite("shop.db", ""), "a table's name has letters"),
+        (lambda: rr.sinks.sqlite("shop.db", ""), "table is empty"),
     ],
 )
 def test_a_name_that_cannot_be_a_table_is_found_when_the_program_is_built(sink, fact):

@@ -97,6 +97,7 @@ class RiverrunSource(DataSource):
             collect=job.collect,
             functions=Functions(self.options["job"] if job.program.functions else None),
             originals=job.source.originals,
+            late_alerts=job.program.late_alerts,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -61,10 +61,11 @@ class StreamSink(DataSourceStreamArrowWriter):
         collect: Path | None,
         functions: Callable[[], tuple[Function, ...]],
         originals: Fetch,
+        late_alerts: Mapping[str, float],
     ) -> None:
         self.program, self.identity, self.places = program, identity, places
         self.status_folder, self.collect, self.originals = status, collect, originals
-        self.functions = functions
+        self.functions, self.late_alerts = functions, late_alerts
 
     @property
     def evaluator(self) -> Evaluator:
@@ -117,7 +118,7 @@ class StreamSink(DataSourceStreamArrowWriter):
             for number, each in enumerate(destinations(self.program.outputs, self.places)):
                 each.finish(batchId, [message.receipts[number] for message in told])
         shown = [line for message in told for line in message.shown]
-        note_status(self.status_folder, self.program, (batchId, total, shown))
+        note_status(self.status_folder, self.late_alerts, (batchId, total, shown))
 
 
 def _place() -> tuple[int, int]:
@@ -135,7 +136,9 @@ def _keep(folder: Path, found: list[Line]) -> None:
     os.replace(file.with_suffix(".tmp"), file)
 
 
-def note_status(folder: Path, program: Program, batch: tuple[int, Status, list[Line]]) -> None:
+def note_status(
+    folder: Path, late_alerts: Mapping[str, float], batch: tuple[int, Status, list[Line]]
+) -> None:
     """Counts go up from batch to batch; what is shown is of this batch."""
     number, status, shown = batch
     before = last_status(folder) or {}
@@ -146,7 +149,7 @@ def note_status(folder: Path, program: Program, batch: tuple[int, Status, list[L
     )  # fmt: skip
     total.add(status)
     shares = LateShares(before.get("recent", {}), before.get("alerts", []))
-    shares.add(program.late_alerts, status)
+    shares.add(late_alerts, status)
     noted = {**asdict(total), **asdict(shares), "batch": number, "shown": shown}
     temporary = folder / "status.tmp"
     temporary.write_text(json.dumps(noted))

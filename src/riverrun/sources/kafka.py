@@ -46,7 +46,9 @@ class KafkaSource(Source):
     def planner(self, job: Circumstances) -> KafkaPlanner:
         topics = KafkaTopics(self.client, patience=OUTAGE)
         book = LagBook(job.program.name, topics.admin, job.folder / LAG)
-        return KafkaPlanner(job, topics, book, ControlLog(self.client, job.program.name))
+        log = ControlLog(self.client, job.program.name)
+        log.make()
+        return KafkaPlanner(job, topics, book, log)
 
     def commands(self, application: str, start: int, end: int) -> list[Command]:
         return ControlLog(self.client, application).commands(start, end)

@@ -28,7 +28,7 @@ class OfRow:
 
 @lru_cache(maxsize=256)
 def _row_kind(names: tuple[str, ...]) -> type[Event]:
-    """Rows whose columns are attributes of their class: ten times as fast as to look for them."""
+    """Rows whose columns are attributes of their class: faster than to look for them."""
     free = (name for name in names if not hasattr(Event, name))
     return type("Row", (Event,), {"__slots__": (), **{name: _column(name) for name in free}})
 

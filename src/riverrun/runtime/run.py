@@ -21,7 +21,6 @@ from riverrun.durations import Duration, microseconds
 from riverrun.embedded import java, kafka, postgres
 from riverrun.errors import ConfigError, TopicError
 from riverrun.kafka import admin, lag
-from riverrun.kafka.control import ControlLog
 from riverrun.kafka.topics import KafkaTopics
 from riverrun.kernels.program import Program
 from riverrun.outputs import Need, Places, Sink, destinations
@@ -127,7 +126,6 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
             tell("starting Kafka")
         client = kafka.ensure(settings)
         check_sources(program, client)
-        ControlLog(client, program.name).make()
         places = _prepared(program, settings, client, tell)
         run_folder = _run_folder(settings, program.name)
         tell(f"starting Spark; its log is {run_folder / 'spark.log'}")

@@ -48,7 +48,8 @@ def test_a_batch_is_finished_before_a_program_stops_and_nothing_is_read_twice(
         assert read + run.statuses()[-1]["events"] == EVENTS
     assert sum(row["views"] for row in table(broker, "drained-out").values()) == EVENTS
     assert riverrun("stop", "drained").out == "drained was not running\n"
-    assert "drained      stopped" in riverrun("ps").out
+    shown = next(a for a in json.loads(riverrun("ps", "--json").out) if a["name"] == "drained")
+    assert shown["state"] == "stopped"
 
 
 def test_an_application_that_nobody_knows_cannot_be_stopped(broker, riverrun):

@@ -19,9 +19,10 @@ from riverrun.kafka import admin
 from riverrun.kafka.topics import KafkaTopics
 from riverrun.kernels.letters import RecordPlace
 from riverrun.partitions import Partition, Range
+from riverrun.sources.admission import share
 from riverrun.sources.kafka import KafkaPlanner, KafkaSource
 from riverrun.sources.pacing import Pacer
-from riverrun.sources.planning import Offset, share, tasks
+from riverrun.sources.planning import Offset, tasks
 from riverrun.sources.source import Circumstances
 from running import produce
 
@@ -81,9 +82,9 @@ def test_a_batch_holds_no_more_than_it_may_and_says_who_is_behind(broker):
 
 def test_time_passes_without_records_only_while_windows_are_open(broker):
     admin.create_topic(broker, "quiet", partitions=1)
-    still = planner(broker, "quiet", status={"clocks": {}, "open": False})
+    still = planner(broker, "quiet", status={"clocks": {}, "highs": {}, "open": False})
     assert still.next(still.first()).batch == 0
-    waiting = planner(broker, "quiet", status={"clocks": {}, "open": True})
+    waiting = planner(broker, "quiet", status={"clocks": {}, "highs": {}, "open": True})
     start = waiting.first()
     ticked = waiting.next(start)
     assert ticked.batch == 1
@@ -97,7 +98,7 @@ def test_after_a_restart_one_batch_tells_whether_anything_waits_for_time(broker)
     first = new.first()
     assert new.next(first) == first
     assert new.next(replace(first, tick=1)).batch == 1
-    known = planner(broker, "resumed", status={"clocks": {}, "open": False})
+    known = planner(broker, "resumed", status={"clocks": {}, "highs": {}, "open": False})
     assert known.next(replace(first, tick=1)).batch == 0
 
 

@@ -33,17 +33,25 @@ def command(program: Path, as_json: bool) -> None:
 
     app = load_app(program)
     before = read(options.settings().checkpoint_root / app.name)
-    found = verdicts(before, shape(app.program()))
+    made = app.program()
+    found = verdicts(before, shape(made))
+    not_first = made.loading.not_first
     stops = refused(found)
     if as_json:
         made_by = before.get("riverrun") if before else None
         say_json({
             "application": app.name, "resumes": not stops, "made_by": made_by,
             "parts": [asdict(each) for each in found],
+            "not_loaded_first": [
+                {"topic": topic, "table": table, "why": why}
+                for (topic, table), why in not_first.items()
+            ],
         })  # fmt: skip
     else:
         rows = ((v.part, v.name, v.change, v.outcome, v.why or "") for v in found)
         print_grid(COLUMNS, rows, numbers=())
+        for (topic, table), why in not_first.items():
+            click.echo(f"\n{topic} is read without loading {table} first: {why}")
         for each in stops:
             click.echo(f"\n{each.part} {each.name}: {each.ways_out}")
         click.echo(f"\n{app.name} {'cannot resume' if stops else 'resumes'}")

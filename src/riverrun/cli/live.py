@@ -181,10 +181,14 @@ class LiveView:
 
 
 def _lag(status: dict[str, Any]) -> str:
-    """How many records are unread, if the job has noted it."""
+    """How many records are unread, and which tables are loaded before others go on."""
     partitions = (status.get("lag") or {}).get("partitions", {}).values()
     behind = sum(each["end"] - each["read"] for each in partitions)
-    return f", {behind:,} behind" if behind else ""
+    loading = "".join(
+        f", loading {topic} {1 - each['left'] / each['of']:.0%}"
+        for topic, each in (status.get("lag") or {}).get("loading", {}).items()
+    )
+    return (f", {behind:,} behind" if behind else "") + loading
 
 
 def _dropped(status: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from riverrun.clock import Pace
 from riverrun.columns import HIDDEN, PLACE
 from riverrun.compiler.functions import functions_of
+from riverrun.compiler.loading import loading
 from riverrun.compiler.passes import passed
 from riverrun.compiler.paths import paths, relation_of
 from riverrun.edges import Edge
@@ -32,7 +33,7 @@ def compile_program(given: Plan) -> Program:
         *(branch for output in plan.outputs for branch in _into_output(output)),
     ]
     sources = sorted((n for n in nodes if isinstance(n, ReadTopic)), key=lambda each: each.topic)
-    return Program(
+    program = Program(
         name=plan.name,
         pages=plan.pages,
         sources=tuple(_source(index, node, branches) for index, node in enumerate(sources)),
@@ -43,6 +44,7 @@ def compile_program(given: Plan) -> Program:
         delivery=plan.delivery,
         functions=functions_of(plan.outputs),
     )
+    return replace(program, loading=loading(steps, program.own_topics))
 
 
 def spark_functions(outputs: tuple[Output, ...]) -> dict[str, Callable[[Any], Any]]:

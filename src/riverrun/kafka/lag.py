@@ -70,6 +70,7 @@ class LagBook:
     ) -> None:
         self.application, self.admin, self.file, self.clock = application, admin_client, file, clock
         self.came, self.read = Rates(), Rates()
+        self.loading: dict[str, dict[str, int]] = {}
         self.noted_at = 0.0
         self.committed: dict[Partition, int] = {}
         self.answer: Future[Any] | None = None
@@ -88,9 +89,11 @@ class LagBook:
             answers = self.admin.alter_consumer_group_offsets([group])
             self.answer = answers[self.application]
 
-    def plans(self, read: Offsets, ends: Offsets, *, batch: bool) -> None:
-        """The next batch, if there is one, reads up to `read` of what there is."""
+    def plans(self, read: Offsets, ends: Offsets, *, batch: bool, targets: Offsets) -> None:
+        """The next batch, if there is one, reads up to `read` of what there is. `targets` are of
+        tables that are loaded before others may be read."""
         now = self.clock()
+        self._load(read, targets)
         self.came.note(now, ends)
         if not batch and now - self.noted_at < GRAIN:
             return
@@ -106,8 +109,20 @@ class LagBook:
         }
         with suppress(OSError):
             temporary = self.file.with_suffix(".tmp")
-            temporary.write_text(json.dumps({"at": now, "partitions": rows}))
+            noted = {"at": now, "partitions": rows, "loading": self.loading}
+            temporary.write_text(json.dumps(noted))
             os.replace(temporary, self.file)
+
+    def _load(self, read: Offsets, targets: Offsets) -> None:
+        """How many records of each table are still to be loaded, and how many there were."""
+        left: dict[str, int] = {}
+        for partition, target in targets.items():
+            left[partition.topic] = left.get(partition.topic, 0) + target - read[partition]
+        were = {topic: known["of"] for topic, known in self.loading.items()}
+        self.loading = {
+            topic: {"left": count, "of": max(count, were.get(topic, 0))}
+            for topic, count in left.items()
+        }
 
     def close(self) -> None:
         """Nothing more will be read: the broker shall have heard the last of it."""

@@ -36,6 +36,8 @@ class Status:
     control: int = 0
     """How far the control log has taken effect."""
     paused: list[str] = field(default_factory=list)
+    highs: dict[str, int] = field(default_factory=dict)
+    """The highest event time read of each partition."""
     holders: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Who holds the clock of each step back (`held_by`), and who is `idle`."""
 
@@ -46,6 +48,8 @@ class Status:
         self.tick = max(self.tick, other.tick)
         self.control = max(self.control, other.control)
         self.paused = sorted({*self.paused, *other.paused})
+        for name, high in other.highs.items():
+            self.highs[name] = max(high, self.highs.get(name, high))
         self.events += other.events
         self.dead += other.dead
         self.dropped += other.dropped

@@ -40,6 +40,8 @@ class Input:
     """Whether the step's time waits for these rows."""
     awaited: bool = False
     """Whether rows of the other inputs wait until this one's time has passed them."""
+    loaded_first: bool = False
+    """Whether topics of the other inputs are held until those of this one are loaded."""
     stays: bool = False
     """Whether rows are taken in whatever page they are in, instead of by their key."""
     everywhere: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -124,6 +124,16 @@ class SparkSpec:
         return Edge("from spark", self.name)
 
 
+@dataclass
+class Loading:
+    """Tables that are joined as they stand are loaded before the rows that meet them."""
+
+    first: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """For a topic, those that are loaded before it is read."""
+    not_first: dict[tuple[str, str], str] = field(default_factory=dict)
+    """For a topic and one that it does not wait for, why not."""
+
+
 @dataclass(frozen=True)
 class Program:
     name: str
@@ -137,6 +147,7 @@ class Program:
     """What Kafka topics are promised."""
     functions: tuple[Function, ...] = ()
     """Those of one's own that queries call."""
+    loading: Loading = field(default_factory=Loading)
 
     @property
     def for_writing(self) -> Program:

@@ -21,7 +21,8 @@ from riverrun.kernels.letters import Original, RecordPlace
 from riverrun.kernels.lots import Lot
 from riverrun.kernels.program import Program
 from riverrun.partitions import Partition, Range
-from riverrun.sources.planning import Ends, Offset, Planner, first_clocks
+from riverrun.sources.admission import Ends
+from riverrun.sources.planning import Offset, Planner, first_clocks
 from riverrun.sources.records import lot_of, ranges_per_lot
 from riverrun.sources.source import Circumstances, Source
 

@@ -21,8 +21,9 @@ from riverrun.kafka.topics import OUTAGE, KafkaTopics, TopicFacts
 from riverrun.kernels.letters import Original, RecordPlace
 from riverrun.kernels.lots import Lot
 from riverrun.kernels.program import ReadTopic
-from riverrun.partitions import Partition, Range
-from riverrun.sources.planning import Ends, Offset, Planner, first_clocks, share
+from riverrun.partitions import Partition, Range, from_texts
+from riverrun.sources.admission import Admitted, Ends, Times, admit
+from riverrun.sources.planning import Offset, Planner, first_clocks
 from riverrun.sources.records import lot_of, ranges_per_lot
 from riverrun.sources.source import Circumstances, Source
 
@@ -138,20 +139,39 @@ class KafkaPlanner(Planner):
         begin = self._begin(start, ends)
         control, paused = self._controlled(start)
         reading = {p: begin[p] if p.topic in paused else end for p, end in ends.items()}
-        planned = share(begin, reading, self.pacer.size)
-        end = self._planned(start, begin, planned, ends)
-        if end is start and control > start.control and not self.limit:
-            end = self._batch(start, begin, planned, ends)  # what was asked takes effect now
-        if end is not start:
-            end = replace(end, control=control, paused=paused)
+        times = self._times(start)
+        admitted = self._admitted(start, begin, reading, times)
+        asked = control > start.control and not self.limit  # it takes effect now
+        if not (admitted.ends != start.ends or asked or self._due(start)):
+            end = start
+        else:
+            end = replace(
+                self._batch(start, begin, admitted, ends),
+                control=control, paused=paused, highs=dict(times.highs),
+            )  # fmt: skip
+            self.pacer.begin(sum(place - begin[p] for p, place in admitted.ends.items()))
+        self._note(start, admitted, ends, batch=end is not start)
+        return end
+
+    def _admitted(self, start: Offset, begin: Ends, ends: Ends, times: Times) -> Admitted:
+        own = self.program.own_topics  # they hold nobody
+        theirs = {p: high for p, high in times.highs.items() if p.topic not in own}
+        return admit(
+            begin, ends, self.pacer.size,
+            first=self.program.loading.first, targets=start.targets,
+            times=replace(times, highs=theirs),
+        )  # fmt: skip
+
+    def _times(self, start: Offset) -> Times:
+        status = self.last_status()
+        return Times.after(start.highs, from_texts(status["highs"]) if status else {})
+
+    def _note(self, start: Offset, admitted: Admitted, ends: Ends, *, batch: bool) -> None:
         if self.book is not None:
             self.book.stands(start.ends)
-            self.book.plans(planned, ends, batch=end is not start)
-            if end is start and self.limit:
+            self.book.plans(admitted.ends, ends, batch=batch, targets=admitted.targets)
+            if not batch and self.limit:
                 self.book.close()
-        if end is not start:
-            self.pacer.begin(sum(planned[name] - begin[name] for name in planned))
-        return end
 
     def _controlled(self, start: Offset) -> tuple[int, list[str]]:
         """How far the control log has come, and what it says is not to be read."""
@@ -161,25 +181,29 @@ class KafkaPlanner(Planner):
         commands = self.log.commands(start.control, end)
         return end, paused_after(start.paused, commands, self.program.topics)
 
-    def _planned(self, start: Offset, begin: Ends, planned: Ends, ends: Ends) -> Offset:
-        """The next batch; the start itself when nothing is to be read, and time does not matter."""
-        idle = self.limit or not self._time_matters(start)
-        return start if planned == start.ends and idle else self._batch(start, begin, planned, ends)
+    def _due(self, start: Offset) -> bool:
+        """Whether there is to be a batch though nothing is to be read."""
+        if start.batch == 0 and any(each.start != "earliest" for each in self.program.sources):
+            return True  # from here on it is known where reading began
+        return not self.limit and self._time_matters(start)
 
-    def _batch(self, start: Offset, begin: Ends, planned: Ends, ends: Ends) -> Offset:
+    def _batch(self, start: Offset, begin: Ends, admitted: Admitted, ends: Ends) -> Offset:
         tick, status = _now(), self.last_status()
         clocks = status["clocks"] if status else None
         if start.tick == 0:
             clocks = start.clocks
-        behind = sorted(name for name, end in planned.items() if end < ends[name])
+        behind = sorted(name for name, end in admitted.ends.items() if end < ends[name])
+        # the first batch has nothing before it that is logged
+        new = {n: p for n, p in begin.items() if start.batch == 0 or start.ends.get(n) != p}
         return Offset(
-            planned,
+            admitted.ends,
             max(tick, start.tick),
             clocks,
             self.ids,
             behind,
             start.batch + 1,
-            begins={n: place for n, place in begin.items() if start.ends.get(n) != place},
+            begins=new,
+            targets=admitted.targets,
         )
 
     def _time_matters(self, start: Offset) -> bool:

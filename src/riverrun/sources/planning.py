@@ -17,11 +17,13 @@ from riverrun.clock import Punctuation
 from riverrun.durations import BEGINNING
 from riverrun.kernels.program import Program
 from riverrun.partitions import Partition, Range, as_texts, from_texts, partition_of
+from riverrun.sources.admission import Ends
 
 PIECE = 1 << 16
 """Ranges are dealt to tasks in pieces that end at multiples of this offset."""
 
-Ends = dict[Partition, int]
+PLACES = ("ends", "begins", "targets", "highs")
+"""What an offset tells of each partition."""
 
 
 @dataclass
@@ -41,17 +43,21 @@ class Offset:
     """How far the control log has taken effect."""
     paused: list[str] = field(default_factory=list)
     """Topics that are not read until they are resumed."""
+    targets: Ends = field(default_factory=dict)
+    """How far tables are to be read before what waits for them."""
+    highs: Ends = field(default_factory=dict)
+    """The highest event times that were known when the batch was planned."""
 
     def logged(self) -> dict[str, Any]:
         behind = [str(partition) for partition in self.behind]
-        ends, begins = as_texts(self.ends), as_texts(self.begins)
-        return {**vars(self), "ends": ends, "begins": begins, "behind": behind}
+        places = {name: as_texts(getattr(self, name)) for name in PLACES}
+        return {**vars(self), **places, "behind": behind}
 
     @classmethod
     def of(cls, logged: Mapping[str, Any]) -> Offset:
-        ends, begins = from_texts(logged["ends"]), from_texts(logged["begins"])
         behind = [partition_of(text) for text in logged["behind"]]
-        return cls(**{**logged, "ends": ends, "begins": begins, "behind": behind})
+        places = {name: from_texts(logged[name]) for name in PLACES}
+        return cls(**{**logged, **places, "behind": behind})
 
     def punctuation(self) -> Punctuation:
         return Punctuation(
@@ -79,15 +85,6 @@ class Planner(ABC):
 def first_clocks(program: Program) -> dict[str, int]:
     """Nothing was read: nothing can be late."""
     return {step.name: BEGINNING for step in program.steps}
-
-
-def share(begin: Ends, ends: Ends, most: int) -> Ends:
-    """Ends for one batch of at most about `most` records: every partition gives its share."""
-    waiting = {name: ends[name] - begin[name] for name in begin}
-    total = sum(waiting.values())
-    if total <= most:
-        return {name: ends[name] for name in begin}
-    return {name: begin[name] + -(-count * most // total) for name, count in waiting.items()}
 
 
 def tasks(start: Offset, end: Offset) -> list[list[Range]]:

@@ -8,7 +8,7 @@ from riverrun.clock import Now, Punctuation
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.lots import LotReader
 from riverrun.kernels.messages import Status, marks
-from riverrun.partitions import Range
+from riverrun.partitions import Partition, Range
 from riverrun.sources.source import Source
 
 
@@ -25,5 +25,7 @@ def read_ranges(
         reading = reader.read(lot, now)
         said.add(Punctuation(highs=reading.highs))
         yield [*reading.chunks, reading.counts.chunk()]
-    told = [Status(tick=now.tick, control=said.control, paused=said.paused).chunk()]
+    highs = {str(who): high for who, high in said.highs.items() if isinstance(who, Partition)}
+    status = Status(tick=now.tick, control=said.control, paused=said.paused, highs=highs)
+    told = [status.chunk()]
     yield [*told, *marks(said, program.pages)] if program.steps else told

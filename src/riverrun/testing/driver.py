@@ -34,8 +34,8 @@ from riverrun.kernels.program import ReadTopic
 from riverrun.kernels.state import SegmentCache
 from riverrun.outputs import OutputSpec
 from riverrun.partitions import Range
+from riverrun.sources.admission import Ends
 from riverrun.sources.files import MemoryTopics, as_bytes
-from riverrun.sources.planning import Ends
 from riverrun.sources.reading import read_ranges
 from riverrun.testing.drawn import Lines, parse, records
 

@@ -50,7 +50,9 @@ class LatestJoin(Join):
     def inputs(self) -> tuple[Input, ...]:
         return (
             self.input("left", late=False, stays=self.replicate),
-            self.input("right", late=False, moves_clock=False, everywhere=self.replicate),
+            self.input(
+                "right", late=False, moves_clock=False, loaded_first=True, everywhere=self.replicate
+            ),
         )
 
     @property

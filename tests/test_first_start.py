@@ -1,0 +1,117 @@
+"""A first start with full topics, and one after an outage: as if all had been read in order."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flights import PROGRAM, Year, models, winds, worst
+from riverrun.kafka import admin
+from running import Run, produce, records, table
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+PARTITIONS = 2
+
+
+class Airport:
+    """The topics of one application, its program, and what it is to give."""
+
+    def __init__(self, broker: dict[str, str], home: Path, name: str, folder: Path) -> None:
+        self.broker, self.home, self.name = broker, home, name
+        self.file = folder / f"{name}.py"
+        self.file.write_text(PROGRAM.format(name=name))
+        self.year = Year()
+        self.expected: list[tuple[object, ...]] = []
+        for topic in ("flights", "planes", "weather"):
+            admin.create_topic(broker, f"{name}-{topic}", partitions=PARTITIONS)
+
+    def grow(self, days: int, *, per_day: int, planes: int) -> None:
+        new = self.year.more(days, per_day=per_day, planes=planes)
+        for topic in ("flights", "planes", "weather"):
+            produce(self.broker, f"{self.name}-{topic}", getattr(new, topic), partitions=PARTITIONS)
+        self.expected = sorted([*self.expected, *models(new.flights, self.year.planes)])
+
+    def run(self, most: int) -> None:
+        with Run(self.file, "--once", "--max-events", str(most), home=self.home) as run:
+            assert run.end() == 0, run.error()
+
+    def rows(self, output: str) -> list[dict[str, Any]]:
+        return [json.loads(v or "") for _, v in records(self.broker, f"{self.name}-{output}")]
+
+    def check(self) -> None:
+        found = self.rows("models")
+        assert sorted((row["id"], row["model"]) for row in found) == self.expected
+        top = sorted(table(self.broker, f"{self.name}-worst").values(), key=lambda r: r["place"])
+        assert [(row["tail"], row["flights"], row["late"]) for row in top] == worst(self.year)
+        known = {row["id"]: row["wind"] for row in self.rows("winds")}
+        last = self.year.weather[-1]["at"]
+        wanted = dict(winds(self.year))
+        # rows of the last hours may wait for weather that is still to come
+        waiting = {row["id"] for row in self.year.flights if row["at"] > last}
+        assert {k: v for k, v in known.items() if k not in waiting} == {
+            k: v for k, v in wanted.items() if k not in waiting
+        }
+
+
+def tried(airport: Airport, most: int, *, days: int, per_day: int, planes: int) -> None:
+    airport.grow(days, per_day=per_day, planes=planes)
+    airport.run(most)
+    airport.check()
+    airport.grow(days // 2, per_day=per_day, planes=planes)
+    airport.run(most)
+    airport.check()
+
+
+def test_full_topics_give_what_duckdb_gives_on_a_first_start_and_after_an_outage(
+    broker, broker_settings, tmp_path
+):
+    airport = Airport(broker, broker_settings.home, "airport", tmp_path)
+    tried(airport, 2_500, days=6, per_day=600, planes=3_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("most", [5_000, 60_000, 500_000])
+def test_a_year_gives_what_duckdb_gives_for_every_size_of_batches(
+    most, broker, broker_settings, tmp_path
+):
+    days = int(os.environ.get("DAYS", "365"))
+    airport = Airport(broker, broker_settings.home, f"year{most}", tmp_path)
+    tried(airport, most, days=days, per_day=923, planes=4_000)
+
+
+LATEST = """
+import riverrun as rr
+app = rr.App("fromhere")
+app.stream("fromhere-in", schema="n int", start="latest").to("fromhere-out")
+"""
+
+
+def test_what_comes_after_a_first_start_is_read_though_its_first_batch_is_killed(
+    broker, broker_settings, tmp_path
+):
+    admin.create_topic(broker, "fromhere-in", partitions=1)
+    produce(broker, "fromhere-in", [{"n": number} for number in range(100)])
+    file, home = tmp_path / "fromhere.py", broker_settings.home
+    file.write_text(LATEST)
+    query = home / "checkpoints" / "fromhere" / "query"
+    with Run(file, home=home) as run:
+        number = 100
+        while not (query / "offsets" / "0").exists():
+            assert run.process.poll() is None, run.error()
+            produce(broker, "fromhere-in", [{"n": number}])
+            number += 1
+        run.kill()
+    assert not (query / "commits" / "0").exists()
+    produce(broker, "fromhere-in", [{"n": each} for each in range(number, number + 50)])
+    logged = json.loads((query / "offsets" / "0").read_text().splitlines()[-1])
+    began = logged["begins"]["fromhere-in/0"]
+    with Run(file, "--once", home=home) as run:
+        assert run.end() == 0, run.error()
+    found = sorted(json.loads(value or "")["n"] for _, value in records(broker, "fromhere-out"))
+    assert found == list(range(began, number + 50))
+    assert 100 <= began < number

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 import riverrun as rr
 from riverrun.embedded import kafka, ports
 from riverrun.errors import RecordsGone, RiverrunError
-from riverrun.kafka import admin
+from riverrun.kafka import admin, ranges
 from riverrun.kafka.topics import KafkaTopics
 from riverrun.kernels.letters import RecordPlace
 from riverrun.partitions import Partition, Range
@@ -218,3 +218,23 @@ def test_a_job_that_runs_waits_for_a_broker_that_is_restarted(settings):
     assert topics.ends([Partition("restarted", 0)]) == {Partition("restarted", 0): 0}
     assert topics.facts(["restarted"])["restarted"].partitions == 2
     again.join()
+
+
+def test_a_lot_of_large_records_is_cut_and_cut_the_same_again(broker, monkeypatch):
+    admin.create_topic(broker, "heavy", partitions=2)
+    values = [f"{number:03d}" + "x" * (number % 7 * 1000) for number in range(400)]
+    produce(broker, "heavy", values, partitions=2)
+    monkeypatch.setattr(ranges, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(ranges, "PIECE_BYTES", 30_000)
+    wanted = [Range(Partition("heavy", number), 0, 200) for number in range(2)]
+
+    def lots():
+        found = KafkaSource(broker).lots(wanted, frozenset())
+        return [lot.records["__value"].to_pylist() for lot in found]
+
+    once = lots()
+    assert len(once) > 30
+    assert all(sum(map(len, lot)) < 40_000 for lot in once)
+    ordered = [value.encode() for value in values[0::2] + values[1::2]]
+    assert [value for lot in once for value in lot] == ordered
+    assert lots() == once

@@ -21,6 +21,10 @@ AT_ONCE = 20_000
 AT_MOST = 0.01
 """Records that are taken from the client together, and seconds to wait until there are so many."""
 
+MOST_BYTES = 384 << 20
+PIECE_BYTES = 128 << 20
+"""Keys and values that a group may hold, and of each piece of one that holds more."""
+
 CONSUMER = {
     "group.id": "riverrun",
     "enable.auto.commit": "false",
@@ -41,6 +45,11 @@ class Reading:
     end: int
     position: int
     columns: Columns
+    bytes: int = 0
+
+
+class _TooLarge(Exception):
+    """A group holds more than MOST_BYTES."""
 
 
 class RangeReader:
@@ -53,12 +62,36 @@ class RangeReader:
     def read(
         self, groups: Iterable[Sequence[Range]], with_headers: frozenset[str] = frozenset()
     ) -> Iterator[dict[Partition, Columns]]:
-        """The records of each group. `with_headers` names topics."""
+        """The records of each group. `with_headers` names topics.
+
+        A group that is too large comes in pieces. Where they end follows from the records alone.
+        """
         try:
             for group in groups:
-                yield self._read([each for each in group if each.start < each.end], with_headers)
+                ranges = [each for each in group if each.start < each.end]
+                try:
+                    found = self._read(ranges, with_headers)
+                except _TooLarge:
+                    for each in ranges:
+                        yield from self._pieces(each, with_headers)
+                else:
+                    yield found
         finally:
             self.consumer.unassign()
+
+    def _pieces(
+        self, whole: Range, with_headers: frozenset[str]
+    ) -> Iterator[dict[Partition, Columns]]:
+        partition, start, end = whole
+        headers = partition.topic in with_headers
+        reading = Reading(end, start, Columns.empty(headers=headers))
+        self.consumer.assign([TopicPartition(*partition, start)])
+        left = {partition: reading}
+        while left:
+            self._consume(left, at_once=1)  # so that every record may be the last of a piece
+            if reading.bytes >= PIECE_BYTES or not left:
+                yield {partition: reading.columns}
+                reading.columns, reading.bytes = Columns.empty(headers=headers), 0
 
     def _read(self, group: list[Range], with_headers: frozenset[str]) -> dict[Partition, Columns]:
         readings = {
@@ -67,18 +100,22 @@ class RangeReader:
         }
         self.consumer.assign([TopicPartition(*each.partition, each.start) for each in group])
         unfinished = dict(readings)
-        quiet_since = time.monotonic()
         while unfinished:
-            # consume() waits for as many as it is asked for: ask for no more than there are, and
-            # not for long, as the marks of transactions count, and never come
-            left = sum(each.end - each.position for each in unfinished.values())
-            messages = self.consumer.consume(min(AT_ONCE, left), AT_MOST)
-            if messages:
-                quiet_since = time.monotonic()
-            elif time.monotonic() - quiet_since > OUTAGE:
-                raise unreachable(self.brokers, f"no answer for {OUTAGE:.0f} s")
-            self._take(messages, unfinished)
+            self._consume(unfinished)
+            if sum(each.bytes for each in readings.values()) > MOST_BYTES:
+                raise _TooLarge
         return {partition: reading.columns for partition, reading in readings.items()}
+
+    def _consume(self, unfinished: dict[Partition, Reading], at_once: int = AT_ONCE) -> None:
+        """Takes what comes next; waits for it, if brokers are away."""
+        give_up_at = time.monotonic() + OUTAGE
+        # consume() waits for as many as it is asked for: ask for no more than there are, and
+        # not for long, as the marks of transactions count, and never come
+        left = sum(each.end - each.position for each in unfinished.values())
+        while not (messages := self.consumer.consume(min(at_once, left), AT_MOST)):
+            if time.monotonic() > give_up_at:
+                raise unreachable(self.brokers, f"no answer for {OUTAGE:.0f} s")
+        self._take(messages, unfinished)
 
     def _take(self, messages: list[Message], unfinished: dict[Partition, Reading]) -> None:
         for place, group in groupby(messages, key=lambda m: (m.topic(), m.partition())):
@@ -110,8 +147,10 @@ def _extend(partition: Partition, reading: Reading, messages: list[Message]) -> 
     inside = good[: bisect_left(offsets, reading.end)]
     columns = reading.columns
     columns.offsets += offsets[: len(inside)]
-    columns.values += [m.value() for m in inside]
-    columns.keys += [m.key() for m in inside]
+    values, keys = [m.value() for m in inside], [m.key() for m in inside]
+    reading.bytes += sum(map(len, filter(None, values))) + sum(map(len, filter(None, keys)))
+    columns.values += values
+    columns.keys += keys
     columns.timestamps += [m.timestamp()[1] for m in inside]
     if columns.headers is not None:
         columns.headers += [m.headers() for m in inside]

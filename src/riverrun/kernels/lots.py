@@ -30,7 +30,7 @@ from riverrun.kernels.letters import (
 from riverrun.kernels.messages import Status
 from riverrun.kernels.program import Program, ReadTopic
 from riverrun.kernels.routing import Router
-from riverrun.kernels.sql import Evaluator
+from riverrun.kernels.sql import shared_evaluator
 from riverrun.partitions import Partition, Producer, TimeKeeper
 
 
@@ -59,7 +59,7 @@ class LotReader:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.evaluator = Evaluator(program.functions)
+        self.evaluator = shared_evaluator(program.functions)
         self.router = Router(program, self.evaluator)
         self.arrivals = {source.topic: arrival(source) for source in program.sources}
 

@@ -10,10 +10,10 @@ from functools import cache, cached_property
 from numbers import Integral, Real
 from typing import Any
 
-import duckdb
 import polars as pl
 import pyarrow as pa
 
+from riverrun.formats.query import run
 from riverrun.schema import Column, Schema, quoted
 
 Check = Callable[[Any], Any]
@@ -64,9 +64,7 @@ class Columns:
 @cache
 def columns_of(schema: Schema) -> Columns:
     nulls = ", ".join(f"NULL::{c.type} AS {quoted(c.name)}" for c in schema.columns)
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone='UTC'")
-        found = connection.sql(f"SELECT {nulls or '0'} LIMIT 0").to_arrow_table()
+    found = run(f"SELECT {nulls or '0'} LIMIT 0")
     frame = pl.DataFrame(pl.from_arrow(found))
     arrow = {name: found.schema.field(name).type for name in schema.names}
     types = {name: frame.schema[name] for name in schema.names}

@@ -75,7 +75,7 @@ class DeltaFolder(Folder):
     def prepare(self, outputs: Sequence[OutputSpec]) -> None:
         super().prepare(outputs)
         (output,) = outputs
-        wanted = self._schema(output, sql.Evaluator())
+        wanted = self._schema(output, sql.shared_evaluator())
         try:
             found = DeltaTable(self.folder).schema()
         except TableNotFoundError:

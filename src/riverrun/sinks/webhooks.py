@@ -203,7 +203,7 @@ class Aside:
             self.sender = Sender(self.kafka, output.sink.name)
         letter = _letter(step, line, cause, self.part.tick)
         rows = pa.Table.from_pylist([letter], schema=LETTER)
-        for row in records(output, rows, sql.Evaluator()).to_pylist():
+        for row in records(output, rows, sql.shared_evaluator()).to_pylist():
             self.sender.send(Record(row["value"].encode(), row["key"].encode(), row["timestamp"]))
 
     def flush(self) -> None:

@@ -23,7 +23,7 @@ from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import Fetch
 from riverrun.kernels.messages import Status
 from riverrun.kernels.program import Program
-from riverrun.kernels.sql import Evaluator
+from riverrun.kernels.sql import Evaluator, shared_evaluator
 from riverrun.outputs import Part, Places, Rows, by_destination, destination_of, destinations
 from riverrun.spark.zygote import settle
 
@@ -167,6 +167,6 @@ def last_status(folder: Path) -> dict[str, Any] | None:
 
 @cache
 def _evaluator(functions: tuple[Function, ...]) -> Evaluator:
-    evaluator = Evaluator(functions)
+    evaluator = shared_evaluator(functions)
     settle()
     return evaluator

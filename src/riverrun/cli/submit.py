@@ -77,7 +77,7 @@ def command(
 def _packed(settings: Settings, name: str, modules: set[str]) -> Settings:
     from riverrun.runtime.package import package  # noqa: PLC0415 - needed here only
 
-    archive = settings.home / "runs" / name / "env.tar.gz"
+    archive = settings.run_of(name) / "env.tar.gz"
     archive.parent.mkdir(parents=True, exist_ok=True)
     package(archive, modules=modules)
     return settings.override(environment=str(archive))

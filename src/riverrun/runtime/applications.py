@@ -56,7 +56,7 @@ def applications(settings: Settings) -> Iterator[Application]:
 
 
 def application(settings: Settings, name: str) -> Application:
-    folder = settings.checkpoint_root / name
+    folder = settings.checkpoint_of(name)
     if not (folder / "lock").exists():
         known = [lock.parent.name for lock in sorted(settings.checkpoint_root.glob("*/lock"))]
         raise InputError(
@@ -68,7 +68,7 @@ def application(settings: Settings, name: str) -> Application:
     run = _facts(folder / "run.json")
     if run.get("pid") != pid:
         run = {}  # of an earlier run: this one has only begun
-    status = last_status(settings.home / "runs" / name / "status") or {}
+    status = last_status(settings.run_of(name) / "status") or {}
     return Application(
         name, pid is not None, pid, run.get("host"), run.get("master"), run.get("started_at"),
         status.get("batch"), status.get("events"), run.get("log"), tuple(status.get("paused", ())),
@@ -85,7 +85,7 @@ def _facts(file: Path) -> dict[str, Any]:
 
 def stop(settings: Settings, name: str, wish: Wish, *, patience: float) -> bool:
     """Tells it to stop, and waits until it has; False if it still runs after that many seconds."""
-    folder = settings.checkpoint_root / name
+    folder = settings.checkpoint_of(name)
     checkpoint.ask_to_stop(folder, wish)
     give_up_at = time.monotonic() + patience
     while checkpoint.holder(folder) is not None:

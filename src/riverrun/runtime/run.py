@@ -115,7 +115,7 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
     """The application, running; everything that was started is stopped on the way out."""
     program, batch_seconds = app.program(), _seconds(options.batch_time)
     check_master(program, settings.master)
-    folder = settings.checkpoint_root / program.name
+    folder = settings.checkpoint_of(program.name)
     with checkpoint.held(folder, program.name):
         if options.fresh:
             checkpoint.forget(folder)
@@ -209,7 +209,7 @@ def _seconds(duration: Duration | None) -> float | None:
 
 
 def _run_folder(settings: Settings, name: str) -> Path:
-    folder = settings.home / "runs" / name
+    folder = settings.run_of(name)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

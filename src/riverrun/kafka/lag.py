@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from riverrun import private
 from riverrun.partitions import Partition
 
 PERIOD = 60.0
@@ -105,9 +105,7 @@ class LagBook:
             for partition, end in ends.items()
         }
         with suppress(OSError):
-            temporary = self.file.with_suffix(".tmp")
-            temporary.write_text(json.dumps({"at": now, "partitions": rows}))
-            os.replace(temporary, self.file)
+            private.replace(self.file, json.dumps({"at": now, "partitions": rows}))
 
     def close(self) -> None:
         """Nothing more will be read: the broker shall have heard the last of it."""

@@ -23,14 +23,15 @@ from typing import IO, Any
 
 import pyarrow as pa
 
+from riverrun import private
 from riverrun.config import Settings
 from riverrun.errors import CheckpointError, InputError
-from riverrun.runtime import checkpoint
+from riverrun.runtime import checkpoint, runs
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 FOLDER = "checkpoint"
-LEFT_OUT = ("lock", "run.json", "stop")
+LEFT_OUT = ("lock", runs.FILE, "stop")
 """What is of a run, not of the checkpoint."""
 PIECE = 1 << 20
 
@@ -62,7 +63,7 @@ def backup(settings: Settings, application: str, file: Path, progress: Progress)
     made_at = datetime.now(UTC).isoformat(timespec="seconds")
     manifest = Manifest(application, version("riverrun"), made_at)
     draft = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-    with checkpoint.held(folder, application), _removed(draft):
+    with private.by_default(), checkpoint.held(folder, application), _removed(draft):
         paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
         chosen = [path for path in paths if path.relative_to(folder).as_posix() not in LEFT_OUT]
         total, done = sum(path.stat().st_size for path in chosen), 0
@@ -87,9 +88,9 @@ def restore(
         settings.checkpoint_of(name)  # refused before anything is unpacked
     root.mkdir(parents=True, exist_ok=True)
     draft = root / f".restored-{uuid.uuid4().hex}"
-    with _removed(draft):
+    with private.by_default(), _removed(draft):
         manifest = _extracted(file, draft, progress)
-        (draft / "id").write_text(uuid.uuid4().hex)
+        private.write(draft / "id", uuid.uuid4().hex)
         application = manifest.application if name is None else name
         target = settings.checkpoint_of(application)
         with checkpoint.held(target, application):

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from riverrun import private
 from riverrun.app import App
 from riverrun.config import Settings, settings_file
 from riverrun.embedded import process
@@ -35,7 +36,7 @@ class Started:
 def background(app: App, program: Path, settings: Settings, options: list[str]) -> Started:
     """`riverrun run` in a process of its own; returns once it runs."""
     folder = settings.run_of(app.name)
-    folder.mkdir(parents=True, exist_ok=True)
+    private.folder(folder)
     log = folder / "submit.log"
     command = [*COMMAND, "run", str(program.absolute()), *options]
     pid = process.spawn(command, output=log)
@@ -69,7 +70,8 @@ def spark_submit(
             hint="make one with `riverrun package`, and give it with --environment; or --package",
         )
     sent = settings.run_of(app.name) / "executors"
-    sent.mkdir(parents=True, exist_ok=True)
+    private.folder(sent.parent)
+    private.folder(sent)
     code = sent / executors.CODE
     executors.pack(code, executors.folder_of(app.at.file))
     command = [str(spark_home() / "bin" / "spark-submit"), "--master", settings.master]

@@ -32,6 +32,7 @@ class Run:
                 stdout=out,
                 stderr=err,
                 env={**os.environ, "RIVERRUN_HOME": str(home)},
+                start_new_session=True,  # a test may signal all of its group
             )
 
     def __enter__(self) -> Run:

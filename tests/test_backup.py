@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import tarfile
+from io import BytesIO
 
 import pytest
 
@@ -90,6 +93,98 @@ def test_what_cannot_be_backed_up_is_one_clear_error(folder, riverrun):
     assert "a .tar.zst or .tar.gz file" in riverrun("backup", "shop", "shop.zip").err
     assert "cannot be written" in riverrun("backup", "shop", "missing/shop.tar.gz").err
     assert "there is no such file" in riverrun("restore", "absent.tar.gz").err
+
+
+def archive(manifest, files=(("checkpoint/query/metadata", b"{}"),), file="odd.tar.gz"):
+    """An archive that no `backup` wrote."""
+    with tarfile.open(file, "w:gz") as made:
+        for name, data in (*files, ("manifest.json", manifest)):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            made.addfile(member, BytesIO(data))
+
+
+def manifest_of(**changes):
+    digest = hashlib.sha256(b"{}").hexdigest()
+    found = {"application": "shop", "riverrun": "0.1.0", "made_at": "now", "format": 1,
+             "files": {"query/metadata": digest}}  # fmt: skip
+    return json.dumps({**found, **changes}).encode()
+
+
+NO_NAMES = ("../../precious", ".", "..", "", "/precious", "a/b", "a b", "2", ".hidden", "a" * 300)
+
+
+@pytest.mark.parametrize("name", NO_NAMES)
+def test_a_restore_goes_nowhere_but_to_a_checkpoint_of_a_proper_name(
+    name, folder, tmp_path, riverrun
+):
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "photo").write_text("mine")
+    given = str(precious) if name == "/precious" else name
+    before = contents(tmp_path / "home")
+    archive(manifest_of())
+    for options in (("--as", given), ("--as", given, "--force")):
+        outcome = riverrun("restore", "odd.tar.gz", *options)
+        assert (outcome.code, "[RR103]" in outcome.err) == (2, True), outcome.err
+    archive(manifest_of(application=given))
+    outcome = riverrun("restore", "odd.tar.gz", "--force")
+    assert (outcome.code, "[RR103]" in outcome.err) == (2, True), outcome.err
+    assert contents(precious) == {"photo": "mine"}
+    assert contents(tmp_path / "home") == before
+
+
+@pytest.mark.parametrize("command", ["stop", "backup", "control", "pause", "lag", "clocks"])
+@pytest.mark.parametrize("name", ["../../precious", "."])
+def test_no_command_takes_a_path_for_a_name(command, name, tmp_path, riverrun, monkeypatch):
+    monkeypatch.setenv("RIVERRUN_BROKERS", "127.0.0.1:1")
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "lock").touch()
+    outcome = riverrun(command, name, *(["x.tar.gz"] if command == "backup" else []))
+    assert (outcome.code, "[RR103]" in outcome.err) == (2, True), outcome.err
+    assert [path.name for path in (tmp_path / "precious").iterdir()] == ["lock"]
+
+
+def test_a_folder_that_is_no_checkpoint_is_not_replaced_unless_forced(folder, tmp_path, riverrun):
+    (folder.parent / "photos").mkdir()
+    (folder.parent / "photos" / "photo").write_text("mine")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "photo").write_text("mine")
+    (folder.parent / "linked").symlink_to(elsewhere)
+    archive(manifest_of())
+    for name in ("photos", "linked"):
+        outcome = riverrun("restore", "odd.tar.gz", "--as", name)
+        assert (outcome.code, "[RR402]" in outcome.err) == (2, True), outcome.err
+        assert (folder.parent / name / "photo").read_text() == "mine"
+    assert riverrun("restore", "odd.tar.gz", "--as", "linked", "--force").code == 0
+    assert (elsewhere / "photo").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        b"", b"{", b"[]", b"7", b"null", b"\xff", b"{}", b'{"format": 1}',
+        manifest_of(application=7), manifest_of(files=[]), manifest_of(files={"query/metadata": 1}),
+        manifest_of(surplus=1), manifest_of(made_at=None), manifest_of(format=2),
+    ],
+)  # fmt: skip
+def test_a_broken_manifest_is_one_clear_error(manifest, folder, riverrun):
+    before = contents(folder)
+    archive(manifest)
+    outcome = riverrun("restore", "odd.tar.gz", "--force")
+    assert (outcome.code, "[RR103]" in outcome.err) == (2, True), outcome.err
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize(
+    "names", [[""], ["/checkpoint/x"], ["checkpoint/../x"], ["checkpoint"], ["x"], []]
+)
+def test_an_archive_with_anything_but_a_checkpoint_is_refused(names, folder, tmp_path, riverrun):
+    archive(manifest_of(files={}), [(name, b"{}") for name in names])
+    outcome = riverrun("restore", "odd.tar.gz", "--force")
+    assert (outcome.code, "[RR103]" in outcome.err) == (2, True), outcome.err
+    assert [path.name for path in folder.parent.iterdir()] == ["shop"]
 
 
 PROGRAM = """

@@ -71,6 +71,7 @@ def test_a_dead_letter_tells_where_the_record_came_from_and_holds_it():
             "value_base64": None,
             "headers": None,
             "row": None,
+            "cut": None,
         }
     ]
 

@@ -96,7 +96,7 @@ output dead (stream, by default)
   from      records that cannot be read, or that an expression fails on
   columns   topic VARCHAR, partition INTEGER, offset BIGINT, timestamp TIMESTAMP, step VARCHAR, \
 cause VARCHAR, key VARCHAR, key_base64 VARCHAR, value VARCHAR, value_base64 VARCHAR, \
-headers STRUCT("name" VARCHAR, "value" VARCHAR, value_base64 VARCHAR)[], row VARCHAR
+headers STRUCT("name" VARCHAR, "value" VARCHAR, value_base64 VARCHAR)[], row VARCHAR, cut VARCHAR[]
   key       key
   to        topic shop.dead, exactly once
 """

@@ -66,7 +66,7 @@ def ledger(rows: list[dict[str, object]]) -> dict[tuple[object, int], tuple[int,
 
 
 def test_a_job_killed_in_the_middle_ends_with_the_table_of_an_undisturbed_run(
-    broker, broker_settings, tmp_path
+    broker, broker_settings, tmp_path, riverrun
 ):
     admin.create_topic(broker, "killed-views", partitions=3)
     sent = views(EVENTS)
@@ -77,6 +77,8 @@ def test_a_job_killed_in_the_middle_ends_with_the_table_of_an_undisturbed_run(
     for events in (12_000, 30_000):
         with Run(killed, "--max-events", "6000", home=home) as run:
             run.until(events)
+        shown = next(a for a in json.loads(riverrun("ps", "--json").out) if a["name"] == "killed")
+        assert shown["state"] == "died"
     with Run(killed, "--once", "--max-events", "20000", home=home) as run:
         assert run.end() == 0, run.error()
     with Run(calm, "--once", home=home) as run:
@@ -130,6 +132,9 @@ def test_a_running_job_sets_bad_records_aside_reads_new_partitions_and_refuses_a
             "the topic 'live-views' was deleted and made again" in run.error()
             or "a topic was deleted while it was read" in run.error()
         )
+    shown = next(a for a in json.loads(riverrun("ps", "--json").out) if a["name"] == "live")
+    assert (shown["state"], shown["pid"]) == ("failed", None)
+    assert shown["error"] in run.error()
 
 
 def test_a_screen_shows_the_first_rows_of_each_task_once_they_are_committed(

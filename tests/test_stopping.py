@@ -3,24 +3,58 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import stat
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from riverrun.kafka import admin
+from riverrun.runtime import checkpoint, runs
 from running import Run, produce, table
 from test_run import program, views
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
-
 EVENTS = 30_000
+SECRETS = """
+[kafka]
+sasl.password = "kafka-secret"
+[spark]
+spark.hadoop.fs.s3a.secret.key = "spark-secret # : = \\\\"
+"""
 
 
 def last(query: Path, log: str) -> int:
     return max(int(file.name) for file in (query / log).iterdir() if file.name.isdigit())
 
 
+def known(riverrun, name: str) -> dict[str, object]:
+    found = json.loads(riverrun("ps", "--json").out)
+    return next(each for each in found if each["name"] == name)
+
+
+def readable_by_others(home: Path, *apps: str) -> list[Path]:
+    folders = [home / "kafka", *(home / kind / a for a in apps for kind in ("checkpoints", "runs"))]
+    paths = [path for folder in folders for path in (folder, *folder.rglob("*"))]
+    return [path for path in paths if stat.S_IMODE(path.lstat().st_mode) & 0o077]
+
+
+def texts(run: Run, home: Path) -> list[str]:
+    """What others may get to see of a run: arguments of its processes, logs, what it printed."""
+    arguments = []
+    for each in (psutil.Process(run.process.pid), *psutil.Process(run.process.pid).children(True)):
+        with suppress(psutil.Error):  # it has ended meanwhile
+            arguments += each.cmdline()
+    logs = [path.read_text(errors="replace") for path in home.rglob("*.log")]
+    return [*arguments, *logs, run.error(), run.out.read_text()]
+
+
+@pytest.mark.broker
+@pytest.mark.spark
 def test_a_batch_is_finished_before_a_program_stops_and_nothing_is_read_twice(
     broker, broker_settings, tmp_path, riverrun
 ):
@@ -30,28 +64,84 @@ def test_a_batch_is_finished_before_a_program_stops_and_nothing_is_read_twice(
     file = program(tmp_path, "drained", "drained-views", "drained-out")
     query = home / "checkpoints" / "drained" / "query"
     read = 0
-    for number, way in enumerate((signal.SIGINT, "stop")):
+    (tmp_path / "riverrun.toml").write_text(SECRETS)
+    for number, way in enumerate((signal.SIGINT, "SIGTERM to all", "stop")):
         with Run(file, "--max-events", "4000", home=home) as run:
             run.until(4000)
-            shown = next(a for a in json.loads(riverrun("ps", "--json").out) if a["pid"])
-            assert (shown["name"], shown["pid"]) == ("drained", run.process.pid)
-            if way == "stop":
+            shown = known(riverrun, "drained")
+            assert (shown["state"], shown["pid"]) == ("running", run.process.pid)
+            assert not [text for text in texts(run, home) if "-secret" in text]
+            if way == "SIGTERM to all":
+                os.killpg(run.process.pid, signal.SIGTERM)
+            elif way == "stop":
                 assert riverrun("stop", "drained").out == "drained is stopped\n"
             else:
                 run.process.send_signal(way)
             assert run.end() == 0, run.error()
             read += run.statuses()[-1]["events"]
         assert last(query, "offsets") == last(query, "commits"), number
+        assert known(riverrun, "drained")["state"] == "stopped"
         assert read < EVENTS
     with Run(file, "--once", home=home) as run:
         assert run.end() == 0, run.error()
         assert read + run.statuses()[-1]["events"] == EVENTS
     assert sum(row["views"] for row in table(broker, "drained-out").values()) == EVENTS
     assert riverrun("stop", "drained").out == "drained was not running\n"
-    shown = next(a for a in json.loads(riverrun("ps", "--json").out) if a["name"] == "drained")
-    assert shown["state"] == "stopped"
+    shown = known(riverrun, "drained")
+    assert (shown["state"], shown["events"]) == ("finished", EVENTS - read)
+    assert readable_by_others(home, "drained") == []
 
 
+HOLDER = """
+import sys, time
+from pathlib import Path
+from riverrun.runtime import checkpoint, runs
+folder = Path(sys.argv[1])
+with checkpoint.held(folder, "shop"), runs.noted(folder, master="local", log=folder) as run:
+    run.note(started_at=time.time())
+    print("runs", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_stopped_finished_failed_and_died_are_told_apart(tmp_path, riverrun):
+    folder = tmp_path / "home" / "checkpoints" / "shop"
+    folder.mkdir(parents=True)
+    noted = {"master": "local[2]", "log": tmp_path / "log"}
+
+    def state() -> object:
+        shown = riverrun("ps").out.splitlines()[1]
+        assert shown.split()[:2] == ["shop", str(known(riverrun, "shop")["state"])] or ":" in shown
+        return known(riverrun, "shop")["state"]
+
+    with checkpoint.held(folder, "shop"):
+        assert state() == "held"
+        with runs.noted(folder, **noted) as run:
+            assert state() == "starting"
+            run.note(started_at=1.0)
+            assert state() == "running"
+            run.end = "finished"
+        assert known(riverrun, "shop")["error"] is None
+    assert state() == "finished"
+    for error, end in ((KeyboardInterrupt(), "stopped"), (ValueError("no such topic"), "failed")):
+        with (
+            pytest.raises(type(error)),
+            checkpoint.held(folder, "shop"),
+            runs.noted(folder, **noted),
+        ):
+            raise error
+        assert state() == end
+    assert known(riverrun, "shop")["error"] == "no such topic"
+    assert "failed: no such topic" in riverrun("ps").out
+    command = [sys.executable, "-c", HOLDER, str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "runs\n"
+        assert state() == "running"
+        process.kill()
+    assert (state(), known(riverrun, "shop")["pid"]) == ("died", None)
+
+
+@pytest.mark.broker
 def test_an_application_that_nobody_knows_cannot_be_stopped(broker, riverrun):
     outcome = riverrun("stop", "unheard-of")
     assert outcome.code == 2

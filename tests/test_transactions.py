@@ -130,7 +130,7 @@ def test_a_fenced_writer_cannot_commit(broker, name):
     """What the test above rests on: Kafka refuses the commit of a writer that was fenced."""
     producer = KafkaExactlyOnce(broker)._producer(name, 0)
     producer.begin_transaction()
-    send(producer, encoded([stream(name, 9)], EVALUATOR))
+    send(producer, encoded([stream(name, 9)], EVALUATOR, {}.get))
     producer.flush(10)
     KafkaExactlyOnce(broker).deliver(part(name), [stream(name, 1)], EVALUATOR)
     with pytest.raises(KafkaException):

@@ -82,6 +82,7 @@ def test_each_row_is_one_line_of_json(attempt):
         "value_base64": None,
         "headers": None,
         "row": None,
+        "cut": None,
     }
     assert rows(outcome) == [
         {"output": "payments", "op": "+", "key": "v", "value": paid},

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from riverrun.arguments import checked, names, shown
 from riverrun.clock import By, Pace
 from riverrun.compiler.compile import compile_program, spark_functions
+from riverrun.config import NAME, NAME_RULE
 from riverrun.durations import Duration, microseconds, milliseconds_of
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.formats import Format, format_of
@@ -38,12 +39,8 @@ class App:
         self, name: str, *, pages: int = PAGES, delivery: Delivery = "exactly once"
     ) -> None:
         self.at = caller()
-        if not re.fullmatch(r"[A-Za-z][\w.-]*", name):
-            raise ProgramError(
-                "an application's name starts with a letter and has letters, digits, _ . and -",
-                where=self.at,
-                got=repr(name),
-            )
+        if not NAME.fullmatch(name):
+            raise ProgramError(NAME_RULE, where=self.at, got=repr(name))
         if not 1 <= pages <= 4096:
             raise ProgramError("pages is a number from 1 to 4096", where=self.at, got=pages)
         self.name, self.pages, self.delivery = name, pages, delivery

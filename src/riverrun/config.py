@@ -10,9 +10,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from riverrun.errors import ConfigError
+from riverrun.errors import ConfigError, InputError
 
 FILE = "riverrun.toml"
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{,199}")
+"""Of an application: it becomes a folder, a consumer group, and the first part of topics' names."""
+NAME_RULE = (
+    "an application's name starts with a letter and has letters, digits, _ . and -, at most 200"
+)
 SIZES = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
 
@@ -41,6 +46,14 @@ class Settings:
     def checkpoint_root(self) -> Path:
         return self.checkpoints or self.home / "checkpoints"
 
+    def checkpoint_of(self, application: str) -> Path:
+        """The folder of an application's checkpoint."""
+        return self.checkpoint_root / named(application)
+
+    def run_of(self, application: str) -> Path:
+        """The folder of what its runs leave: logs, status."""
+        return self.home / "runs" / named(application)
+
     def client(self, brokers: str | None = None) -> dict[str, str]:
         """The librdkafka settings of a client of the configured brokers."""
         servers = brokers or self.brokers
@@ -61,6 +74,13 @@ class Settings:
                 hint="local[*], local[4], spark://host:7077, yarn, or k8s://…",
             )
         return self
+
+
+def named(application: str) -> str:
+    """The name, if it may be a path: those of programs are checked when they are built."""
+    if not NAME.fullmatch(application):
+        raise InputError(NAME_RULE, got=repr(application))
+    return application
 
 
 def load(start: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:

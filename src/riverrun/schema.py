@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -14,6 +15,9 @@ from riverrun.errors import ProgramError
 
 RESERVED = "__"
 """Columns that start so carry time, position and change marks through a program."""
+
+FREE = re.IGNORECASE | re.DOTALL
+WORDS = r"precision|varying|array|with\s+time\s+zone|without\s+time\s+zone"
 
 _PLAIN = re.compile(r"\bTIMESTAMP(_\w+| WITH TIME ZONE)")
 
@@ -100,21 +104,10 @@ def schema_of(pairs: list[tuple[str, str]]) -> Schema:
 
 
 def parse(ddl: str, where: object = None) -> Schema:
-    """`"user string, tags string[], at timestamp"` as a schema."""
-    with duckdb.connect() as connection:
-        try:
-            connection.execute(f"CREATE TEMP TABLE parsed ({_with_quoted_names(ddl)})")
-        except duckdb.Error as error:
-            raise ProgramError(
-                "the schema cannot be read",
-                where=where,
-                got=f"{ddl!r}: {first_line(error)}",
-                hint='write it as "name type, name type", e.g. "user string, at timestamp"',
-            ) from error
-        rows = connection.execute("DESCRIBE parsed").fetchall()
-    schema = schema_of([(row[0], row[1]) for row in rows])
+    """`"user string, tags string[], at timestamp"` as a schema. None of it is run as SQL."""
+    schema = schema_of([(name, _type(text, ddl, where)) for name, text, _ in _fields(ddl, where)])
     for column in schema.columns:
-        if re.search(r"\b(INTERVAL|UNION|BIT|BLOB|GEOMETRY|VARIANT)\b|TIME WITH", column.type):
+        if re.search(r"\b(INTERVAL|UNION|BIT|BLOB|GEOMETRY|VARIANT|NULL)\b|TIME WITH", column.type):
             raise ProgramError(
                 f"the type of {column.name!r} is not supported",
                 where=where,
@@ -131,29 +124,83 @@ def parse(ddl: str, where: object = None) -> Schema:
 
 def defaults(ddl: str, where: object = None) -> tuple[Any, ...]:
     """What columns hold that are not given: `"clicks bigint default 0"`. Else they hold null."""
-    with duckdb.connect() as connection:
-        connection.execute(f"CREATE TEMP TABLE parsed ({_with_quoted_names(ddl)})")
-        try:
-            connection.execute("INSERT INTO parsed DEFAULT VALUES")
-        except duckdb.Error as error:
-            raise ProgramError(
-                "the defaults cannot be used", where=where, got=f"{ddl!r}: {first_line(error)}"
-            ) from error
-        return tuple(connection.execute("FROM parsed").fetchall()[0])
+    given = [(default, _type(text, ddl, where)) for _, text, default in _fields(ddl, where)]
+    try:
+        return tuple(_value(default, type) for default, type in given)
+    except (duckdb.Error, ValueError) as error:
+        raise ProgramError(
+            "the defaults cannot be used", where=where, got=f"{ddl!r}: {first_line(error)}"
+        ) from error
 
 
-def _with_quoted_names(ddl: str) -> str:
-    """Names in quotes, so that a column may be called `at` or `order`."""
-    words = [field.split(maxsplit=1) for field in fields_of(ddl)]
-    return ", ".join(
-        " ".join([w[0] if w[0].startswith('"') else quoted(w[0]), *w[1:]]) for w in words if w
+def _value(expression: str, type: str) -> Any:
+    query = f"SELECT CAST(({expression}\n) AS {type})"
+    [statement] = _closed().extract_statements(query)
+    [[value]] = _closed().execute(statement).fetchall()
+    return value
+
+
+@cache
+def _closed() -> duckdb.DuckDBPyConnection:
+    """A DuckDB that neither reads nor writes a file, and has no threads: processes are forked."""
+    config: dict[str, Any] = {
+        "enable_external_access": "false",
+        "lock_configuration": "true",
+        "threads": "1",
+    }
+    return duckdb.connect(config=config)
+
+
+def _fields(ddl: str, where: object) -> list[tuple[str, str, str]]:
+    """The name, type and default of each column."""
+    found = [_field(text, ddl, where) for text in fields_of(ddl) if text]
+    names = [name.lower() for name, _, _ in found]
+    if not found or len(names) > len(set(names)):
+        again = next((name for name in names if names.count(name) > 1), None)
+        raise _unreadable(ddl, where, f"there are two columns {again!r}" if again else "no column")
+    return found
+
+
+def _field(text: str, ddl: str, where: object) -> tuple[str, str, str]:
+    parts = re.fullmatch(r'("(?:[^"]|"")+"|\S+)\s+(.+?)(?:\s+default\s+(.+))?', text, FREE)
+    if parts is None:
+        raise _unreadable(ddl, where, f"{text!r} is no name with a type")
+    name, type, given = parts.groups()
+    if name.startswith('"') and name.endswith('"'):
+        name = name[1:-1].replace('""', '"')
+    return name, type, given or "NULL"
+
+
+def _type(text: str, ddl: str, where: object) -> str:
+    """DuckDB's name for it. What else it could stand beside a type, it would take and ignore."""
+    outer = re.sub(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""", "x", text)
+    while (shorter := re.sub(r"\([^()]*\)", "", outer)) != outer:
+        outer = shorter
+    if not re.fullmatch(rf"\w+(\s+({WORDS}))?(\s*\[\s*\d*\s*\])*", outer.strip(), FREE):
+        raise _unreadable(ddl, where, f"{text!r} is no type")
+    try:
+        return str(_closed().sqltype(text))
+    except duckdb.Error as error:
+        raise _unreadable(ddl, where, first_line(error)) from error
+
+
+def _unreadable(ddl: str, where: object, why: str) -> ProgramError:
+    return ProgramError(
+        "the schema cannot be read",
+        where=where,
+        got=f"{ddl!r}: {why}",
+        hint='write it as "name type, name type", e.g. "user string, at timestamp"',
     )
 
 
 def fields_of(ddl: str) -> list[str]:
-    """What stands between commas, those in brackets apart."""
-    fields, depth, start = [], 0, 0
+    """What stands between commas, those in brackets and quotes apart."""
+    fields, depth, start, quote = [], 0, 0, ""
     for place, sign in enumerate(ddl):
+        if sign in "'\"" and quote in ("", sign):
+            quote = "" if quote else sign
+        elif quote:
+            continue
         depth += (sign in "([<") - (sign in ")]>")
         if sign == "," and depth == 0:
             fields.append(ddl[start:place].strip())

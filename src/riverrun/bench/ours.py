@@ -63,7 +63,7 @@ def main() -> None:
         meter = Meter(plan)
         meter.watch(running.query)
         if plan.get("state"):
-            checkpoint = settings.checkpoint_root / app.name / "query"
+            checkpoint = settings.checkpoint_of(app.name) / "query"
             sizes = state_size.per_batch(checkpoint, meter.last_batch)
             Path(plan["state"]).write_text(json.dumps(sizes))
 

@@ -25,7 +25,7 @@ def command(app: str, file: Path, as_json: bool) -> None:
     from riverrun.runtime.backup import backup  # noqa: PLC0415 - slow to import
 
     with byte_bar() as progress:
-        made = backup(options.settings().checkpoint_root, app, file, progress)
+        made = backup(options.settings(), app, file, progress)
     size = file.stat().st_size
     if as_json:
         say_json({"application": app, "file": str(file), "bytes": size, "files": len(made.files)})

@@ -32,7 +32,7 @@ def command(program: Path, as_json: bool) -> None:
     from riverrun.runtime.upgrades import read, refused, verdicts  # noqa: PLC0415
 
     app = load_app(program)
-    before = read(options.settings().checkpoint_root / app.name)
+    before = read(options.settings().checkpoint_of(app.name))
     made = app.program()
     found = verdicts(before, shape(made))
     not_first = made.loading.not_first

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import click
@@ -29,9 +28,9 @@ def command(app: str, as_json: bool) -> None:
     riverrun control shop
     """
     settings = options.settings()
-    log = _log(settings, app)
+    topics, log = _topics(settings, app), _log(settings, app)
     commands = log.commands(0, log.end()) if log.exists() else []
-    paused = paused_after([], commands, _topics(settings.checkpoint_root / app, app))
+    paused = paused_after([], commands, topics)
     if as_json:
         say_json({"commands": [vars(each) for each in commands], "paused": paused})
         return
@@ -44,7 +43,7 @@ def command(app: str, as_json: bool) -> None:
 def ask(kind: str, app: str, targets: tuple[str, ...], *, as_json: bool) -> None:
     """Sends a command for each target, and waits until a running application has taken note."""
     settings = options.settings()
-    _refuse_unknown(_topics(settings.checkpoint_root / app, app), app, targets)
+    _refuse_unknown(_topics(settings, app), app, targets)
     log, end = _log(settings, app), 0
     for target in targets or (EVERYTHING,):
         end = log.send(Command(0, kind, target))
@@ -66,10 +65,11 @@ def _called(target: str) -> str:
     return "all topics" if target == EVERYTHING else target
 
 
-def _topics(folder: Path, app: str) -> list[str]:
+def _topics(settings: Settings, app: str) -> list[str]:
     """What the application reads."""
     from riverrun.runtime.upgrades import read  # noqa: PLC0415 - Spark only when it is needed
 
+    folder = settings.checkpoint_of(app)
     known: list[str] | None = (read(folder) or {}).get("topics")
     if known is None:
         raise InputError(
@@ -91,7 +91,7 @@ def _noted(settings: Settings, app: str, end: int) -> bool:
     from riverrun.runtime import checkpoint  # noqa: PLC0415 - Spark only when it is needed
     from riverrun.spark.writer import last_status  # noqa: PLC0415
 
-    folder, status = settings.checkpoint_root / app, settings.home / "runs" / app / "status"
+    folder, status = settings.checkpoint_of(app), settings.run_of(app) / "status"
     give_up_at = time.monotonic() + PATIENCE
     while checkpoint.holder(folder) is not None and time.monotonic() < give_up_at:
         found: dict[str, Any] = last_status(status) or {}

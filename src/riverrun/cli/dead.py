@@ -79,15 +79,20 @@ def list_(app: str, count: int, brokers: str | None, as_json: bool, **wanted: st
 def show(app: str, place: str, brokers: str | None, as_json: bool) -> None:
     """Show all that is known of one record, and its bytes as they were.
 
+    A letter of which a part was cut, since its topic takes no larger ones, is shown with the record
+    as it is in its own topic, if it is still there.
+
     PLACE is TOPIC/PARTITION/OFFSET, as `riverrun dead list` shows it.
 
     \b
     riverrun dead show shop views/0/1234
     riverrun dead show shop views/0/1234 --json
     """
-    letters = _letters(app, brokers).read()
+    dead = _letters(app, brokers)
+    letters = dead.read()
     found({name: each for each in letters for name in (each.place, each.own)}, place)
-    chosen = [each for each in letters if place in (each.place, each.own)]
+    asked = (each for each in letters if place in (each.place, each.own))
+    chosen = [dead.whole(each) or each for each in asked]
     if as_json:
         say_json([_as_dict(each) for each in chosen])
         return
@@ -172,6 +177,8 @@ def _facts(letter: DeadLetter) -> Iterator[tuple[str, str]]:
         yield "header", f"{header['name']}: {content}"
     if letter.facts["row"] is not None:
         yield "row", letter.facts["row"]
+    if letter.cut:
+        yield "cut", f"{', '.join(letter.cut)}: this is only a part"
     value = letter.content("value")
     yield "value", "none" if value is None else _text(value) or "(empty)"
 

@@ -62,14 +62,13 @@ def _look(
     settings: Settings, app: str | None, as_json: bool, *, clear: bool = False
 ) -> dict[str, list[Backlog]]:
     client = kafka.client(settings)
-    runs = settings.home / "runs"
-    names = [app] if app else sorted(file.parent.name for file in runs.glob("*/status"))
-    found = {name: backlogs(client, name, noted(runs / name / "status" / LAG)) for name in names}
+    files = {name: settings.run_of(name) / "status" / LAG for name in _names(settings, app)}
+    found = {name: backlogs(client, name, noted(file)) for name, file in files.items()}
     if app and not found[app]:
         raise InputError(
             f"nothing is known of the application {app!r}",
             got=f"the consumer group {app!r} has no offsets",
-            hint=f"those that have run here: {', '.join(_known(settings)) or 'none'}",
+            hint=f"those that have run here: {', '.join(_names(settings, None)) or 'none'}",
         )
     if as_json:
         say_json([as_dict(name, each) for name, all_of in found.items() for each in all_of])
@@ -78,8 +77,9 @@ def _look(
     return found
 
 
-def _known(settings: Settings) -> list[str]:
-    return sorted(file.parent.name for file in (settings.home / "runs").glob("*/status"))
+def _names(settings: Settings, app: str | None) -> list[str]:
+    """The one that was asked for, or those that have run here."""
+    return [app] if app else sorted(f.parent.name for f in settings.home.glob("runs/*/status"))
 
 
 def _show(found: dict[str, list[Backlog]], *, clear: bool) -> None:

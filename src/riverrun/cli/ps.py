@@ -20,7 +20,10 @@ COLUMNS = ("application", "state", "pid", "master", "for", "batch", "events")
 @click.command("ps")
 @options.json_option
 def command(as_json: bool) -> None:
-    """List the applications that run or have run here.
+    """List the applications that run or have run here, and how they ended.
+
+    One that was stopped, that finished (`run --once`), that failed (with its error) and that died
+    (killed, or its machine) are told apart. One that is held is being backed up or restored.
 
     \b
     riverrun ps
@@ -39,8 +42,23 @@ def command(as_json: bool) -> None:
 
 
 def _cells(found: Application) -> tuple[str, ...]:
-    since = f"{time.time() - found.started_at:,.0f} s" if found.started_at else ""
     numbers = ("" if each is None else f"{each:,}" for each in (found.batch, found.events))
-    state = "running" if found.running else "stopped"
-    state += f", paused: {', '.join(found.paused)}" if found.paused else ""
-    return (found.name, state, str(found.pid or ""), found.master or "", since, *numbers)
+    return (
+        found.name, _state(found), str(found.pid or ""), found.master or "", _lasted(found),
+        *numbers,
+    )  # fmt: skip
+
+
+def _state(found: Application) -> str:
+    if found.error:
+        return f"{found.state}: {found.error.splitlines()[0]}"
+    paused = f", paused: {', '.join(found.paused)}" if found.running and found.paused else ""
+    return f"{found.state}{paused}"
+
+
+def _lasted(found: Application) -> str:
+    """How long it ran; nobody knows when one died."""
+    ended_at = time.time() if found.running else found.ended_at
+    if found.started_at is None or ended_at is None:
+        return ""
+    return f"{max(ended_at - found.started_at, 0):,.0f} s"

@@ -33,10 +33,10 @@ def command(file: Path, name: str | None, force: bool, as_json: bool) -> None:
     """
     from riverrun.runtime.backup import restore  # noqa: PLC0415 - slow to import
 
-    root = options.settings().checkpoint_root
+    settings = options.settings()
     with byte_bar() as progress:
-        found = restore(file, root, name=name, force=force, progress=progress)
-    application = name or found.application
+        found = restore(file, settings, name=name, force=force, progress=progress)
+    application, root = found.application if name is None else name, settings.checkpoint_root
     if as_json:
         say_json({"application": application, "made_at": found.made_at, "folder": str(root)})
     else:

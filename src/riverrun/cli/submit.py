@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from riverrun import private
 from riverrun.cli import options, say_json
 from riverrun.cli.program_file import load_app
 from riverrun.config import Settings, load
@@ -77,8 +78,8 @@ def command(
 def _packed(settings: Settings, name: str, modules: set[str]) -> Settings:
     from riverrun.runtime.package import package  # noqa: PLC0415 - needed here only
 
-    archive = settings.home / "runs" / name / "env.tar.gz"
-    archive.parent.mkdir(parents=True, exist_ok=True)
+    archive = settings.run_of(name) / "env.tar.gz"
+    private.folder(archive.parent)
     package(archive, modules=modules)
     return settings.override(environment=str(archive))
 

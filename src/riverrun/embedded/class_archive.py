@@ -46,5 +46,6 @@ def options(archive: Path, draft: Path | None = None) -> list[str]:
 def settle(draft: Path, *, whole: bool) -> None:
     """Make the draft the archive, if Java has come to write it to its end."""
     if whole and draft.exists():
+        draft.chmod(0o644)  # no secret, and a cache may be shared
         draft.replace(draft.with_suffix(""))
     draft.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 
+from riverrun import private
 from riverrun.config import Settings
 from riverrun.embedded import class_archive, kafka_jvm, ports, process
 from riverrun.embedded.kafka_files import Files, State
@@ -72,6 +73,7 @@ def up(settings: Settings, *, port: int | None = None) -> Broker:
     if broker is None and port is not None and not ports.free(port):
         raise ports.busy(port)
     files = _files(settings)
+    private.folder(files.folder)
     with exclusive(files.folder / "lock"):
         return _up(files, settings, port)
 
@@ -93,17 +95,18 @@ def _up(files: Files, settings: Settings, port: int | None) -> Broker:
         return _broker(files, state)
     _down(files)
     chosen, jvm = _choose_ports(state, port), kafka_jvm.find(settings)
-    files.write_settings(chosen)
-    kafka_jvm.prepare(files, jvm)
-    try:
+    with private.by_default():
+        files.write_settings(chosen)
+        kafka_jvm.prepare(files, jvm)
+        try:
+            return _start(files, chosen, jvm)
+        except ServerError:
+            if ports.free(chosen.port):
+                raise
+        # Another program has taken the port since it was found free.
+        chosen = _choose_ports(None, port)
+        files.write_settings(chosen)
         return _start(files, chosen, jvm)
-    except ServerError:
-        if ports.free(chosen.port):
-            raise
-    # Another program has taken the port since it was found free.
-    chosen = _choose_ports(None, port)
-    files.write_settings(chosen)
-    return _start(files, chosen, jvm)
 
 
 def _start(files: Files, state: State, jvm: kafka_jvm.Jvm) -> Broker:

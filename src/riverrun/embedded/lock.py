@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import IO
 
+from riverrun import private
 from riverrun.errors import ServerError
 
 
@@ -17,7 +18,7 @@ from riverrun.errors import ServerError
 def exclusive(file: Path, *, patience: timedelta = timedelta(minutes=5)) -> Iterator[None]:
     """Hold `file` alone for the length of a block, waiting for another holder first."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a") as handle:
+    with private.opened(file, "a") as handle:
         _acquire(handle, file, patience)
         yield
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 
+from riverrun import private
 from riverrun.config import Settings
 from riverrun.embedded import ports, postgres_files, process
 from riverrun.embedded.lock import exclusive
@@ -53,6 +54,7 @@ def up(settings: Settings, *, port: int | None = None) -> Server:
     if status(settings) is None and port is not None and not ports.free(port):
         raise ports.busy(port)
     files = _files(settings)
+    private.folder(files.folder)
     with exclusive(files.folder / "lock"):
         return _up(files, port)
 

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import psutil
 
+from riverrun import private
+
 
 def spawn(argv: Sequence[str], *, output: Path, environ: Mapping[str, str] | None = None) -> int:
     """Start a process in a session of its own, its output in a file; returns its id."""
@@ -25,7 +27,7 @@ def spawn(argv: Sequence[str], *, output: Path, environ: Mapping[str, str] | Non
         dict(os.environ if environ is None else environ),
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, str(output), flags, 0o644),
+            (os.POSIX_SPAWN_OPEN, 1, str(output), flags, private.FILE),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ],
         setsid=True,

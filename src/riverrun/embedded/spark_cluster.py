@@ -21,6 +21,7 @@ from typing import Any
 
 import psutil
 
+from riverrun import private
 from riverrun.config import Settings
 from riverrun.embedded import java, ports, process
 from riverrun.embedded.lock import exclusive
@@ -103,7 +104,7 @@ def status(settings: Settings) -> Cluster | None:
 
 def up(settings: Settings, *, workers: int = 2) -> Cluster:
     """Start what does not run yet of a master and so many workers; returns once all have met."""
-    folder = _folder(settings)
+    folder = private.folder(_folder(settings))
     with exclusive(folder / "lock"):
         try:
             return _up(folder, settings, workers)
@@ -123,7 +124,7 @@ def down(settings: Settings) -> bool:
 
 
 def _up(folder: Path, settings: Settings, workers: int) -> Cluster:
-    (folder / "logs").mkdir(parents=True, exist_ok=True)
+    private.folder(folder / "logs")
     runtime = java.find(settings.cache)
     running = status(settings)
     if running is None:

@@ -7,20 +7,25 @@ import json
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from confluent_kafka import KafkaException, Producer
 
-from riverrun.errors import BrokerError, InputError
+from riverrun.errors import BrokerError, InputError, RecordsGone
 from riverrun.kafka import admin
 from riverrun.kafka.browse import Browser
+from riverrun.kafka.ranges import RangeReader
+from riverrun.kafka.records import Columns, text_or_base64
+from riverrun.partitions import Partition, Range
 
 AT_ONCE = 1_000
 """Records of one transaction."""
 
 PATIENCE = 30.0
+NOT_OF_RECORDS = ("cause", "row")
+"""What of a letter is in no record."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -46,6 +51,11 @@ class DeadLetter:
     @property
     def place(self) -> str:
         return self.origin or self.own
+
+    @property
+    def cut(self) -> list[str]:
+        """What of it the letter holds a part of only."""
+        return self.facts.get("cut") or []
 
     @property
     def step(self) -> str:
@@ -121,6 +131,22 @@ class DeadLetters:
                 done = letter.origin in retried
                 yield DeadLetter(own, letter.at, facts, "retried") if done else letter
 
+    def whole(self, letter: DeadLetter) -> DeadLetter | None:
+        """With the record as it is in its topic, if the letter was cut; None if that is gone."""
+        lasting = [name for name in letter.cut if name in NOT_OF_RECORDS]
+        if letter.origin is None or lasting == letter.cut:
+            return letter
+        partition = Partition(letter.facts["topic"], letter.facts["partition"])
+        wanted = Range(partition, letter.facts["offset"], letter.facts["offset"] + 1)
+        try:
+            [read] = RangeReader(self.client).read([[wanted]], frozenset([partition.topic]))
+        except RecordsGone:
+            return None
+        if not read[partition].offsets:
+            return None
+        written = _written(read[partition])
+        return replace(letter, facts={**letter.facts, **written, "cut": lasting or None})
+
     def _retried(self) -> set[str]:
         with Browser(self.client, self.marks) as browser:
             return {(m.key() or b"").decode() for m in browser.read(browser.earliest)}
@@ -166,15 +192,43 @@ class Retry:
         """How many were sent in each transaction."""
         for start in range(0, len(self.chosen), AT_ONCE):
             part = self.chosen[start : start + AT_ONCE]
+            whole = [_found(self.letters.whole(letter), letter) for letter in part]
             with _told(self.letters.topic):
                 self.producer.begin_transaction()
-                for letter in part:
+                for letter in whole:
                     self.producer.produce(**letter.record())
                     mark = json.dumps({"at": round(time.time() * 1000), "letter": letter.own})
                     self.producer.produce(self.letters.marks, mark, letter.place)
                     self.producer.poll(0)
                 self.producer.commit_transaction(PATIENCE)
             yield len(part)
+
+
+def _written(found: Columns) -> dict[str, Any]:
+    """The first of the records, as letters hold them."""
+    headers = [
+        {"name": name, **_texts("value", value)} for name, value in (found.headers or [[]])[0] or ()
+    ]
+    return {
+        **_texts("key", found.keys[0]),
+        **_texts("value", found.values[0]),
+        "headers": headers or None,
+    }
+
+
+def _texts(name: str, content: bytes | None) -> dict[str, str | None]:
+    return dict(zip((name, f"{name}_base64"), text_or_base64(content), strict=True))
+
+
+def _found(whole: DeadLetter | None, letter: DeadLetter) -> DeadLetter:
+    if whole is None:
+        raise InputError(
+            "the record is gone, and its letter holds only a part of it",
+            where=letter.place,
+            got=f"cut: {', '.join(letter.cut)}",
+            hint="give the places of the others, or choose them with --step and --cause",
+        )
+    return whole
 
 
 def _chosen(letters: list[DeadLetter], places: Sequence[str] | None) -> list[DeadLetter]:

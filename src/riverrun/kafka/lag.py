@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from riverrun import private
 from riverrun.partitions import Partition
 
 PERIOD = 60.0
@@ -108,10 +108,8 @@ class LagBook:
             for partition, end in ends.items()
         }
         with suppress(OSError):
-            temporary = self.file.with_suffix(".tmp")
             noted = {"at": now, "partitions": rows, "loading": self.loading}
-            temporary.write_text(json.dumps(noted))
-            os.replace(temporary, self.file)
+            private.replace(self.file, json.dumps(noted))
 
     def _load(self, read: Offsets, targets: Offsets) -> None:
         """How many records of each table are still to be loaded, and how many there were."""

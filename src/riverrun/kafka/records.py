@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,3 +33,13 @@ class Columns:
     @classmethod
     def empty(cls, *, headers: bool) -> Columns:
         return cls(headers=[] if headers else None)
+
+
+def text_or_base64(content: bytes | None) -> tuple[str | None, str | None]:
+    """Bytes as text, or in base64 if they are none."""
+    if content is None:
+        return None, None
+    try:
+        return content.decode(), None
+    except UnicodeDecodeError:
+        return None, base64.b64encode(content).decode()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import traceback
 from collections import Counter
@@ -15,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 
 from riverrun.errors import PACKAGE, JobError
+from riverrun.kafka.records import text_or_base64
 from riverrun.kernels import positions
 
 OnError = Literal["set aside", "stop", "drop"]
@@ -32,7 +32,7 @@ LETTER = pa.schema(
         ("timestamp", pa.timestamp("us")), ("step", pa.string()), ("cause", pa.string()),
         ("key", pa.string()), ("key_base64", pa.string()),
         ("value", pa.string()), ("value_base64", pa.string()),
-        ("headers", HEADERS), ("row", pa.string()),
+        ("headers", HEADERS), ("row", pa.string()), ("cut", pa.list_(pa.string())),
         ("__at", pa.timestamp("us")), ("__pos", pa.int64()), ("__sub", pa.int64()),
     ]
 )  # fmt: skip
@@ -213,16 +213,6 @@ def _original_fields(record: Original) -> dict[str, Any]:
         "value_base64": value_base64,
         "headers": headers or None,
     }
-
-
-def text_or_base64(content: bytes | None) -> tuple[str | None, str | None]:
-    """Bytes as text, or in base64 if they are none."""
-    if content is None:
-        return None, None
-    try:
-        return content.decode(), None
-    except UnicodeDecodeError:
-        return None, base64.b64encode(content).decode()
 
 
 def cause_of(error: Exception) -> str:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from riverrun.clock import Now, Punctuation
 from riverrun.edges import DEAD, MARK, Edge
+from riverrun.kafka.records import text_or_base64
 from riverrun.kernels import positions
 from riverrun.kernels.arrivals import arrival, at_tick
 from riverrun.kernels.chunks import Chunk, unpack_all
@@ -25,7 +26,6 @@ from riverrun.kernels.letters import (
     OnError,
     Place,
     judge,
-    text_or_base64,
 )
 from riverrun.kernels.messages import Status
 from riverrun.kernels.program import Program, ReadTopic

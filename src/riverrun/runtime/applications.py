@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import os
-import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from riverrun.config import Settings
+from riverrun.config import NAME, Settings
 from riverrun.errors import InputError
-from riverrun.runtime import checkpoint
+from riverrun.runtime import checkpoint, runs
 from riverrun.runtime.checkpoint import Wish
 from riverrun.spark.writer import last_status
 
 LOOK_AGAIN = 0.1
+
+State = Literal["starting", "running", "held", "stopped", "finished", "failed", "died"]
+"""`held` is by a backup or a restore; one that `died` was killed, with the machine or alone."""
 
 
 @dataclass(frozen=True)
@@ -25,67 +24,65 @@ class Application:
     """One application, after its last batch."""
 
     name: str
-    running: bool
+    state: State
+    error: str | None
+    """Why it failed."""
     pid: int | None
-    """Of the process that runs it."""
+    """Of the process that runs it, or holds it."""
     host: str | None
     master: str | None
     started_at: float | None
+    ended_at: float | None
     batch: int | None
     events: int | None
     log: str | None
     paused: tuple[str, ...] = ()
     """Topics that are not read until they are resumed."""
 
-
-def note(folder: Path, master: str, log: Path) -> None:
-    """What others may want to know of the run that begins."""
-    facts = {
-        "pid": os.getpid(),
-        "host": socket.gethostname(),
-        "master": master,
-        "started_at": time.time(),
-        "log": str(log),
-    }
-    (folder / "run.json").write_text(json.dumps(facts))
+    @property
+    def running(self) -> bool:
+        return self.state in ("starting", "running")
 
 
 def applications(settings: Settings) -> Iterator[Application]:
-    for lock in sorted(settings.checkpoint_root.glob("*/lock")):
-        yield application(settings, lock.parent.name)
+    for name in _known(settings):
+        yield application(settings, name)
 
 
 def application(settings: Settings, name: str) -> Application:
-    folder = settings.checkpoint_root / name
+    folder = settings.checkpoint_of(name)
     if not (folder / "lock").exists():
-        known = [lock.parent.name for lock in sorted(settings.checkpoint_root.glob("*/lock"))]
         raise InputError(
             f"nothing is known of the application {name!r}",
             where=settings.checkpoint_root,
-            hint=f"those that have run here: {', '.join(known) or 'none'}",
+            hint=f"those that have run here: {', '.join(_known(settings)) or 'none'}",
         )
-    pid = checkpoint.holder(folder)
-    run = _facts(folder / "run.json")
-    if run.get("pid") != pid:
-        run = {}  # of an earlier run: this one has only begun
-    status = last_status(settings.home / "runs" / name / "status") or {}
+    pid, run = checkpoint.holder(folder), runs.last(folder)
+    status = last_status(settings.run_of(name) / "status") or {}
     return Application(
-        name, pid is not None, pid, run.get("host"), run.get("master"), run.get("started_at"),
-        status.get("batch"), status.get("events"), run.get("log"), tuple(status.get("paused", ())),
+        name, _state(pid, run), run.get("error"), pid, run.get("host"), run.get("master"),
+        run.get("started_at"), run.get("ended_at"), status.get("batch"), status.get("events"),
+        run.get("log"), tuple(status.get("paused", ())),
     )  # fmt: skip
 
 
-def _facts(file: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(file.read_text())
-    except (FileNotFoundError, ValueError):
-        return {}
-    return found
+def _known(settings: Settings) -> list[str]:
+    names = (lock.parent.name for lock in settings.checkpoint_root.glob("*/lock"))
+    return sorted(name for name in names if NAME.fullmatch(name))
+
+
+def _state(pid: int | None, run: dict[str, Any]) -> State:
+    if pid is None:
+        end: State = run.get("end", "died" if run else "stopped")
+        return end
+    if run.get("pid") != pid:
+        return "held"
+    return "running" if "started_at" in run else "starting"
 
 
 def stop(settings: Settings, name: str, wish: Wish, *, patience: float) -> bool:
     """Tells it to stop, and waits until it has; False if it still runs after that many seconds."""
-    folder = settings.checkpoint_root / name
+    folder = settings.checkpoint_of(name)
     checkpoint.ask_to_stop(folder, wish)
     give_up_at = time.monotonic() + patience
     while checkpoint.holder(folder) is not None:

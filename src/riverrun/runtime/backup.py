@@ -23,13 +23,16 @@ from typing import IO, Any
 
 import pyarrow as pa
 
+from riverrun import private
+from riverrun.config import Settings
 from riverrun.errors import CheckpointError, InputError
-from riverrun.runtime import checkpoint
+from riverrun.runtime import checkpoint, runs
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 FOLDER = "checkpoint"
-LEFT_OUT = ("lock",)
+LEFT_OUT = ("lock", runs.FILE, "stop")
+"""What is of a run, not of the checkpoint."""
 PIECE = 1 << 20
 
 Progress = Callable[[int, int], None]
@@ -48,21 +51,21 @@ class Manifest:
     """The SHA-256 of each file, by its path in the checkpoint."""
 
 
-def backup(root: Path, application: str, file: Path, progress: Progress) -> Manifest:
+def backup(settings: Settings, application: str, file: Path, progress: Progress) -> Manifest:
     """Writes the archive. It is there as a whole, or not at all."""
-    folder = root / application
+    folder = settings.checkpoint_of(application)
     if not (folder / "query").is_dir():
         raise InputError(
             f"the application {application!r} has no checkpoint",
             where=folder,
-            hint=f"there are: {', '.join(_known(root)) or 'none'}",
+            hint=f"there are: {', '.join(_known(folder.parent)) or 'none'}",
         )
     made_at = datetime.now(UTC).isoformat(timespec="seconds")
     manifest = Manifest(application, version("riverrun"), made_at)
     draft = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-    with checkpoint.held(folder, application), _removed(draft):
+    with private.by_default(), checkpoint.held(folder, application), _removed(draft):
         paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-        chosen = [path for path in paths if path.name not in LEFT_OUT]
+        chosen = [path for path in paths if path.relative_to(folder).as_posix() not in LEFT_OUT]
         total, done = sum(path.stat().st_size for path in chosen), 0
         with _writing(draft, file.name) as archive:
             for path in chosen:
@@ -77,18 +80,21 @@ def backup(root: Path, application: str, file: Path, progress: Progress) -> Mani
 
 
 def restore(
-    file: Path, root: Path, *, name: str | None, force: bool, progress: Progress
+    file: Path, settings: Settings, *, name: str | None, force: bool, progress: Progress
 ) -> Manifest:
     """Puts the checkpoint of an archive in place, after all of it was checked."""
+    root = settings.checkpoint_root
+    if name is not None:
+        settings.checkpoint_of(name)  # refused before anything is unpacked
     root.mkdir(parents=True, exist_ok=True)
     draft = root / f".restored-{uuid.uuid4().hex}"
-    with _removed(draft):
+    with private.by_default(), _removed(draft):
         manifest = _extracted(file, draft, progress)
-        (draft / "id").write_text(uuid.uuid4().hex)
-        application = name or manifest.application
-        target = root / application
+        private.write(draft / "id", uuid.uuid4().hex)
+        application = manifest.application if name is None else name
+        target = settings.checkpoint_of(application)
         with checkpoint.held(target, application):
-            if (target / "query").exists() and not force:
+            if not force and any(path.name != "lock" for path in target.iterdir()):
                 raise CheckpointError(
                     f"the application {application!r} has a checkpoint",
                     where=target,
@@ -102,7 +108,10 @@ def _replace(target: Path, draft: Path) -> None:
     old = target.with_name(f".replaced-{uuid.uuid4().hex}")
     os.replace(target, old)
     os.replace(draft, target)
-    shutil.rmtree(old)
+    if old.is_symlink():
+        old.unlink()  # what it leads to is not ours to delete
+    else:
+        shutil.rmtree(old)
 
 
 def _extracted(file: Path, draft: Path, progress: Progress) -> Manifest:
@@ -114,7 +123,7 @@ def _extracted(file: Path, draft: Path, progress: Progress) -> Manifest:
             if content is None:
                 continue
             if member.name == MANIFEST:
-                manifest = _manifest(file, json.loads(content.read()))
+                manifest = _manifest(file, content.read())
             else:
                 inside = _inside(file, member.name)
                 found[inside] = _copied(content, draft / inside)
@@ -123,24 +132,44 @@ def _extracted(file: Path, draft: Path, progress: Progress) -> Manifest:
         wrong = sorted(set(found.items()) ^ set(manifest.files.items() if manifest else ()))
         what = f"{wrong[0][0]} is not what was written" if wrong else "its end is missing"
         raise InputError("the backup is damaged", where=file, got=what)
+    if not any(inside.startswith("query/") for inside in found):
+        raise InputError("the archive is no backup of riverrun", where=file, got="no checkpoint")
     return manifest
 
 
 def _inside(file: Path, name: str) -> str:
     path = PurePosixPath(name)
-    if path.parts[0] != FOLDER or ".." in path.parts or len(path.parts) < 2:
+    if path.parts[:1] != (FOLDER,) or ".." in path.parts or len(path.parts) < 2:
         raise InputError("the archive is no backup of riverrun", where=file, got=name)
     return str(path.relative_to(FOLDER))
 
 
-def _manifest(file: Path, found: dict[str, Any]) -> Manifest:
-    if found.get("format") != FORMAT:
+def _manifest(file: Path, text: bytes) -> Manifest:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise InputError("the backup is damaged", where=file, got=f"manifest: {error}") from error
+    if isinstance(found, dict) and found.get("format") != FORMAT:
         raise InputError(
             "the backup was made by another version of riverrun",
             where=file,
             got=f"format {found.get('format')}, riverrun {found.get('riverrun')}",
         )
+    if not _holds(found):
+        raise InputError("the backup is damaged", where=file, got="its manifest lacks something")
     return Manifest(**found)
+
+
+def _holds(found: Any) -> bool:
+    """Whether the manifest has all that belongs there, and nothing else."""
+    texts = ("application", "riverrun", "made_at")
+    return (
+        isinstance(found, dict)
+        and set(found) == {*texts, "format", "files"}
+        and all(isinstance(found[name], str) for name in texts)
+        and isinstance(found["files"], dict)
+        and all(isinstance(digest, str) for digest in found["files"].values())
+    )
 
 
 def _add_manifest(archive: tarfile.TarFile, manifest: Manifest) -> None:
@@ -201,7 +230,7 @@ def _reading(path: Path) -> Iterator[tarfile.TarFile]:
             yield archive
     except FileNotFoundError as error:
         raise InputError("there is no such file", where=path) from error
-    except (OSError, tarfile.TarError) as error:
+    except (OSError, ValueError, tarfile.TarError) as error:
         raise InputError("the backup is damaged", where=path, got=error) from error
 
 

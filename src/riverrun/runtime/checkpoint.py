@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Literal
 
+from riverrun import private
 from riverrun.compiler.shape import Shape
 from riverrun.errors import AlreadyRunning
 from riverrun.spark.writer import Identity
@@ -21,8 +22,8 @@ from riverrun.spark.writer import Identity
 @contextmanager
 def held(folder: Path, name: str) -> Iterator[None]:
     """Nobody else may run the application meanwhile; the lock goes with the process."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("a+") as file:
+    private.folder(folder)
+    with private.opened(folder / "lock", "a+") as file:
         if not _taken(file, fcntl.LOCK_EX, attempts=5):
             file.seek(0)
             raise AlreadyRunning(
@@ -65,7 +66,7 @@ Wish = Literal["drain", "now"]
 
 def ask_to_stop(folder: Path, wish: Wish) -> None:
     """For the process that runs the application, wherever it is."""
-    (folder / "stop").write_text(wish)
+    private.write(folder / "stop", wish)
 
 
 def wish_to_stop(folder: Path) -> str | None:
@@ -85,10 +86,10 @@ def identity(folder: Path, *, keep_written: bool = False) -> Identity:
     """The checkpoint's own id, made with it, and a number for this run: later ones are higher."""
     file, query = folder / "id", folder / "query"
     if not file.exists() or not query.exists():
-        file.write_text(uuid.uuid4().hex)
+        private.write(file, uuid.uuid4().hex)
     return Identity(file.read_text(), time.time_ns() // 1000, keep_written)
 
 
 def note(folder: Path, shape: Shape) -> None:
     """What the next run is compared with."""
-    (folder / "program.json").write_text(json.dumps(shape, indent=1))
+    private.write(folder / "program.json", json.dumps(shape, indent=1))

@@ -14,6 +14,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql.streaming import StreamingQuery
 
+from riverrun import private
 from riverrun.app import App
 from riverrun.compiler.shape import shape as shape_of
 from riverrun.config import Settings
@@ -24,7 +25,7 @@ from riverrun.kafka import admin, lag
 from riverrun.kafka.topics import KafkaTopics
 from riverrun.kernels.program import Program
 from riverrun.outputs import Need, Places, Sink, destinations
-from riverrun.runtime import applications, checkpoint, upgrades
+from riverrun.runtime import checkpoint, runs, upgrades
 from riverrun.sources.kafka import KafkaSource
 from riverrun.spark import drain
 from riverrun.spark import session as spark_session
@@ -63,6 +64,8 @@ class Running:
         self.query, self.status_folder = query, status
         self.checkpoint, self.tell = checkpoint, tell
         self.draining_since: float | None = None
+        self.finished = False
+        """Whether it came to its end by itself: all that there was is read."""
 
     def status(self) -> dict[str, Any] | None:
         """Counts and clocks after the last batch, and the lag; None before the first."""
@@ -71,8 +74,15 @@ class Running:
 
     def watch(self) -> Iterator[dict[str, Any]]:
         """Each batch's status as it is committed, until the query ends or is to end."""
+        with translated():
+            yield from self._statuses()
+            self.query.stop()
+            self.query.awaitTermination()
+
+    def _statuses(self) -> Iterator[dict[str, Any]]:
         seen = None
         while True:
+            self.finished = not self.query.isActive and self.draining_since is None
             over = not self.query.isActive or self._to_end()
             status = self.status()
             if status and status["batch"] != seen:
@@ -82,9 +92,6 @@ class Running:
                 break
             else:
                 time.sleep(WATCH)
-        self.query.stop()
-        with translated():
-            self.query.awaitTermination()
 
     def drain(self) -> bool:
         """Lets the batch that runs finish, and no other begin; False if that was asked before."""
@@ -115,8 +122,15 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
     """The application, running; everything that was started is stopped on the way out."""
     program, batch_seconds = app.program(), _seconds(options.batch_time)
     check_master(program, settings.master)
-    folder = settings.checkpoint_root / program.name
-    with checkpoint.held(folder, program.name):
+    folder, run_folder = settings.checkpoint_of(program.name), settings.run_of(program.name)
+    log, status = run_folder / "spark.log", run_folder / "status"
+    with (
+        checkpoint.held(folder, program.name),
+        runs.noted(folder, master=settings.master, log=log) as run,
+    ):
+        shutil.rmtree(status, ignore_errors=True)
+        private.folder(run_folder)
+        private.folder(status)
         if options.fresh:
             checkpoint.forget(folder)
         shape = shape_of(program)
@@ -127,8 +141,7 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
         client = kafka.ensure(settings)
         check_sources(program, client)
         places = _prepared(program, settings, client, tell)
-        run_folder = _run_folder(settings, program.name)
-        tell(f"starting Spark; its log is {run_folder / 'spark.log'}")
+        tell(f"starting Spark; its log is {log}")
         spark = spark_session.start(
             program.name, settings=settings, java=found, folder=run_folder,
             program=folder_of(app.at.file),
@@ -137,9 +150,6 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
             identity = checkpoint.identity(folder, keep_written=options.keep_written)
             for destination in destinations(program.outputs, places):
                 destination.take_over(program.name, identity.run)
-            status = run_folder / "status"
-            shutil.rmtree(status, ignore_errors=True)
-            status.mkdir(parents=True)
             job = Job(
                 program=program,
                 source=KafkaSource(client),
@@ -154,16 +164,15 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
                 state_memory=settings.state_memory,
             )
             query = start_query(
-                spark.session,
-                job,
-                app.spark_functions(),
-                checkpoint=folder / "query",
+                spark.session, job, app.spark_functions(), checkpoint=folder / "query",
                 once=options.once,
-            )
+            )  # fmt: skip
             checkpoint.note(folder, shape)
-            applications.note(folder, settings.master, run_folder / "spark.log")
+            run.note(started_at=time.time())
             tell("running; Ctrl-C stops it")
-            yield Running(query, job.status, folder, tell)
+            running = Running(query, job.status, folder, tell)
+            yield running
+            run.end = "finished" if running.finished else "stopped"
             with suppress(Py4JError, OSError):  # the JVM may have been ended with us
                 query.stop()
         finally:
@@ -206,12 +215,6 @@ def _needing(what: Need, program: Program) -> list[Sink]:
 
 def _seconds(duration: Duration | None) -> float | None:
     return None if duration is None else max(microseconds(duration, "--batch-time"), 1) / 1e6
-
-
-def _run_folder(settings: Settings, name: str) -> Path:
-    folder = settings.home / "runs" / name
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def check_sources(program: Program, client: dict[str, str]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from riverrun import private
 from riverrun.app import App
 from riverrun.config import Settings, settings_file
 from riverrun.embedded import process
@@ -34,8 +35,8 @@ class Started:
 
 def background(app: App, program: Path, settings: Settings, options: list[str]) -> Started:
     """`riverrun run` in a process of its own; returns once it runs."""
-    folder = settings.home / "runs" / app.name
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = settings.run_of(app.name)
+    private.folder(folder)
     log = folder / "submit.log"
     command = [*COMMAND, "run", str(program.absolute()), *options]
     pid = process.spawn(command, output=log)
@@ -51,7 +52,7 @@ def background(app: App, program: Path, settings: Settings, options: list[str]) 
 
 def _runs(settings: Settings, name: str, pid: int) -> bool:
     """The lock is held from the beginning; the facts are noted when the query runs."""
-    if not (settings.checkpoint_root / name / "lock").exists():
+    if not (settings.checkpoint_of(name) / "lock").exists():
         return False
     found = applications.application(settings, name)
     return found.pid == pid and found.started_at is not None
@@ -68,8 +69,9 @@ def spark_submit(
             where=settings.master,
             hint="make one with `riverrun package`, and give it with --environment; or --package",
         )
-    sent = settings.home / "runs" / app.name / "executors"
-    sent.mkdir(parents=True, exist_ok=True)
+    sent = settings.run_of(app.name) / "executors"
+    private.folder(sent.parent)
+    private.folder(sent)
     code = sent / executors.CODE
     executors.pack(code, executors.folder_of(app.at.file))
     command = [str(spark_home() / "bin" / "spark-submit"), "--master", settings.master]

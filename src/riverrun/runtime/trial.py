@@ -25,7 +25,7 @@ def try_on_spark(app: App, files: dict[str, Path], *, ended: bool) -> list[Line]
     """Runs the program over the files to their end, and returns what came out."""
     settings = load()
     with tempfile.TemporaryDirectory(prefix="riverrun-try-") as temporary:
-        run_folder = settings.home / "runs" / f"{app.name}-try"
+        run_folder = settings.run_of(app.name) / "try"
         spark = spark_session.start(
             app.name,
             settings=settings.override(master="local[2]"),

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from riverrun import private
 from riverrun.errors import ConfigError
 
 PYTHON = "./python"
@@ -68,7 +69,7 @@ def environment(named: str) -> Environment:
 def prepared(folder: Path, chosen: Environment, program: Path | None) -> dict[str, str]:
     """Spark's settings that bring all of it to the executors; the files are put in `folder`."""
     sent = folder / "executors"
-    sent.mkdir(parents=True, exist_ok=True)
+    private.folder(sent)
     script = sent / "python"
     script.write_text(SCRIPT.format(python=chosen.python, code=CODE))
     script.chmod(0o755)

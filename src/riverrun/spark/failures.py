@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from riverrun import errors
@@ -25,6 +26,12 @@ def translated() -> Iterator[None]:
         yield
     except PySparkException as error:
         raise from_text(str(error)) from error
+    except (Py4JError, ConnectionError) as error:
+        raise JobError(
+            "Spark's JVM has ended",
+            got=f"{type(error).__name__}: {error}".splitlines()[0],
+            hint="its log may say why; the next run goes on after the last batch",
+        ) from error
 
 
 def from_text(text: str) -> RiverrunError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,13 +19,15 @@ import pyspark
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from riverrun import private
 from riverrun.config import Settings
 from riverrun.embedded import class_archive
 from riverrun.embedded.java import Java
 from riverrun.errors import ServerError
-from riverrun.spark import executors, zygote
+from riverrun.spark import executors, properties, zygote
 
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """The JVM moves few fat rows: the optimising compiler and the parallel collector only cost."""
@@ -95,7 +98,7 @@ def start(
 
     `program` is the folder of the program's modules, which go to the executors of a cluster.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    private.folder(folder)
     if submitted():
         return _submitted(name, settings, folder)
     os.environ["JAVA_HOME"] = str(java.home)
@@ -113,12 +116,10 @@ def start(
         wanted |= _on_a_cluster(settings, folder, program, class_archive.options(archive))
         python = executors.PYTHON
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python
-    builder = SparkSession.builder.appName(name).master(settings.master)
-    for setting, value in {**wanted, **settings.spark}.items():
-        builder = builder.config(setting, value)
+    given = properties.written(folder / "spark.properties", {**wanted, **settings.spark})
     inside = Path.cwd() if local(settings.master) else folder
     with _streams_to(folder / "spark.log"), _inside(inside):
-        session = _created(builder, settings.master, folder)
+        session = _created(name, settings.master, folder, given)
     spark = Spark(session, folder, draft, cores(settings.master))
     return spark if local(settings.master) else _with_executors(spark, settings)
 
@@ -130,8 +131,7 @@ def submitted() -> bool:
 
 def _submitted(name: str, settings: Settings, folder: Path) -> Spark:
     """What must be known when a JVM starts was on the command line: see `runtime.submit`."""
-    builder = SparkSession.builder.appName(name)
-    session = _created(builder, settings.master, folder)
+    session = _created(name, settings.master, folder)
     return _with_executors(Spark(session, folder, None, 1), settings)
 
 
@@ -161,6 +161,7 @@ WANTED = {
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.adaptive.enabled": "false",
+    "spark.hadoop.fs.permissions.umask-mode": "077",
 }  # fmt: skip
 
 
@@ -210,7 +211,7 @@ def _on_a_cluster(
 def _plain_python(folder: Path) -> Path:
     script = folder / "python"
     script.write_text(f"#!/bin/sh\nexec '{sys.executable}' \"$@\"\n")
-    script.chmod(0o755)
+    script.chmod(private.FOLDER)
     return script
 
 
@@ -239,8 +240,13 @@ def _with_executors(spark: Spark, settings: Settings) -> Spark:
     return replace(spark, parallel=parallel)
 
 
-def _created(builder: Any, master: str, folder: Path) -> SparkSession:
+def _created(name: str, master: str, folder: Path, given: Path | None = None) -> SparkSession:
+    """With `given`, the file of its settings, in a JVM of its own."""
+    builder: Any = SparkSession.builder.appName(name)
     try:
+        if given is not None:
+            builder = builder.master(master)
+            SparkContext._ensure_initialized(gateway=_gateway(given))
         session: SparkSession = builder.getOrCreate()
     except (PySparkException, Py4JError) as error:
         raise ServerError(
@@ -250,6 +256,15 @@ def _created(builder: Any, master: str, folder: Path) -> SparkSession:
             hint="the log says why",
         ) from error
     return session
+
+
+def _gateway(given: Path) -> Any:
+    """The JVM, in a session of its own: a signal to our process group is for us to handle.
+
+    Settings may be secrets, so they are in a file; what is on a command line all can read.
+    """
+    os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*properties.option(given), "pyspark-shell"])
+    return launch_gateway(popen_kwargs={"start_new_session": True, "umask": private.UMASK})
 
 
 def _jars() -> list[Path]:
@@ -273,7 +288,7 @@ def _streams_to(log: Path) -> Iterator[None]:
     sys.stdout.flush()
     sys.stderr.flush()
     ours = [os.dup(1), os.dup(2)]
-    with log.open("a") as file:
+    with private.opened(log, "a") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     try:
@@ -296,5 +311,5 @@ appender.out.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 
 def _log4j(folder: Path) -> str:
     file = folder / "log4j2.properties"
-    file.write_text(LOG4J)
+    private.write(file, LOG4J)
     return f"-Dlog4j2.configurationFile={file}"

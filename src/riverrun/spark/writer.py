@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
+from riverrun import private
 from riverrun.delivery.alerts import LateShares
 from riverrun.delivery.encode import Line, lines, ordered
 from riverrun.delivery.outbox import Outbox
@@ -151,9 +152,7 @@ def note_status(
     shares = LateShares(before.get("recent", {}), before.get("alerts", []))
     shares.add(late_alerts, status)
     noted = {**asdict(total), **asdict(shares), "batch": number, "shown": shown}
-    temporary = folder / "status.tmp"
-    temporary.write_text(json.dumps(noted))
-    os.replace(temporary, folder / "status.json")
+    private.replace(folder / "status.json", json.dumps(noted))
 
 
 def last_status(folder: Path) -> dict[str, Any] | None:

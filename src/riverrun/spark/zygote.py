@@ -22,6 +22,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from riverrun import private
+
 PRELOAD = (
     "pandas", "pyarrow.compute", "pyarrow.ipc", "duckdb", "confluent_kafka.admin",
     "pyspark.worker", "pyspark.cloudpickle",
@@ -47,12 +49,13 @@ def start(folder: Path) -> Path | None:
         return None
     address.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(address))
+    with private.by_default():
+        listener.bind(str(address))
     listener.listen(64)
     client = (Path(__file__).parent / "zygote_client.py").read_text()
     script.write_text(f"#!{sys.executable} -IS\nADDRESS = {str(address)!r}\n{client}")
-    script.chmod(0o755)
-    with (folder / "spark.log").open("a") as log:
+    script.chmod(private.FOLDER)
+    with private.opened(folder / "spark.log", "a") as log:
         subprocess.Popen(
             [sys.executable, "-m", __name__, str(listener.fileno())],
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},

@@ -9,9 +9,12 @@ from riverrun.sinks.kafka.sink import Topic
 DEAD_SCHEMA = parse(
     "topic string, partition int, offset bigint, timestamp timestamp, step string, cause string, "
     "key string, key_base64 string, value string, value_base64 string, "
-    "headers struct(name string, value string, value_base64 string)[], row string"
+    "headers struct(name string, value string, value_base64 string)[], row string, cut string[]"
 )
 
 
+NAME = "dead"
+
+
 def dead_output(app: str) -> OutputSpec:
-    return OutputSpec("dead", Topic(f"{app}.dead"), DEAD_SCHEMA, ("key",), table=False)
+    return OutputSpec(NAME, Topic(f"{app}.dead"), DEAD_SCHEMA, ("key",), table=False)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from riverrun.delivery.encode import records
 from riverrun.errors import BrokerError, TopicError
 from riverrun.kafka import admin
 from riverrun.outputs import Destination, Evaluator, OutputSpec, Part, Rows
+from riverrun.sinks.kafka.dead import NAME as DEAD
+from riverrun.sinks.kafka.fitting import SURE, fitted, room
 from riverrun.sinks.kafka.sink import Topic
 
 PRODUCER: Mapping[str, Any] = {
@@ -36,6 +40,7 @@ class KafkaTopicsWritten(Destination):
 
     def __init__(self, client: Mapping[str, str]) -> None:
         self.client = client
+        self.room = cache(partial(room, client))
 
     def prepare(self, outputs: Sequence[OutputSpec]) -> None:
         existing = {topic.name: topic for topic in admin.topics(self.client)}
@@ -68,7 +73,7 @@ class KafkaAtLeastOnce(KafkaTopicsWritten):
         """At least once: an earlier run that still writes does no harm."""
 
     def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> None:
-        send(self.producer, encoded(found, evaluator))
+        send(self.producer, encoded(found, evaluator, self.room))
         left = self.producer.flush(60)
         if left or self.failed:
             causes = sorted(set(self.failed)) or [f"{left} records are not acknowledged after 60 s"]
@@ -76,8 +81,23 @@ class KafkaAtLeastOnce(KafkaTopicsWritten):
             raise BrokerError("records could not be written to Kafka", got="; ".join(causes))
 
 
-def encoded(found: Sequence[Rows], evaluator: Evaluator) -> Encoded:
-    return [(output, records(output, rows, evaluator)) for output, rows in found]
+def encoded(found: Sequence[Rows], evaluator: Evaluator, room_in: Callable[[str], int]) -> Encoded:
+    return [(output, _records(output, rows, evaluator, room_in)) for output, rows in found]
+
+
+def _records(
+    output: OutputSpec, rows: pa.Table, evaluator: Evaluator, room_in: Callable[[str], int]
+) -> pa.Table:
+    """A letter must not fail itself; any other record that the topic refuses stops the job."""
+    made = records(output, rows, evaluator)
+    if output.name != DEAD:
+        return made
+    assert isinstance(output.sink, Topic)
+    lengths = (pc.fill_null(pc.binary_length(made[name]), 0) for name in ("key", "value"))
+    sizes = pc.add(*lengths).to_pylist()
+    if max(sizes, default=0) <= SURE or max(sizes) <= room_in(output.sink.name):
+        return made
+    return records(output, fitted(rows, sizes, room_in(output.sink.name)), evaluator)
 
 
 def send(producer: Producer, outputs: Encoded) -> None:
@@ -130,7 +150,7 @@ def _send_each(
 
 
 def _create(output: OutputSpec, sink: Topic, client: Mapping[str, str]) -> None:
-    small = output.name == "dead" or output.name.endswith(".late")
+    small = output.name == DEAD or output.name.endswith(".late")
     admin.create_topic(
         client,
         sink.name,

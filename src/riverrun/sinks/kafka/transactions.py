@@ -115,7 +115,7 @@ class KafkaExactlyOnce(KafkaTopicsWritten):
             self.held[place] = Holding(part.checkpoint, part.batch, taken)
 
     def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> None:
-        outputs = encoded(found, evaluator)
+        outputs = encoded(found, evaluator, self.room)
         progress = progress_of(part, [rows.select(["key", "value"]) for _, rows in outputs])
         give_up = time.monotonic() + PATIENCE
         while True:

@@ -1,0 +1,57 @@
+"""What is known of an application's last run: who runs it, and how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Literal
+
+from riverrun import private
+
+FILE = "run.json"
+
+End = Literal["stopped", "finished", "failed"]
+"""A run that was killed has none: nobody was left to note it."""
+
+
+class Run:
+    """What is noted of a run, from its beginning on."""
+
+    def __init__(self, folder: Path, **facts: Any) -> None:
+        self.file = folder / FILE
+        self.facts = facts
+        self.end: End = "stopped"
+
+    def note(self, **more: Any) -> None:
+        self.facts |= more
+        private.replace(self.file, json.dumps(self.facts))
+
+
+@contextmanager
+def noted(folder: Path, *, master: str, log: Path) -> Iterator[Run]:
+    """Keeps the note while the block runs, and how it ends; the folder is held meanwhile."""
+    run = Run(folder, pid=os.getpid(), host=socket.gethostname(), master=master, log=str(log))
+    run.note()
+    error: str | None = None
+    try:
+        yield run
+    except Exception as failed:
+        run.end, error = "failed", str(failed) or type(failed).__name__
+        raise
+    finally:
+        with suppress(OSError):  # a full disk hides no other error
+            run.note(end=run.end, error=error, ended_at=time.time())
+
+
+def last(folder: Path) -> dict[str, Any]:
+    """The facts of the last run; none if there was none."""
+    try:
+        found: dict[str, Any] = json.loads((folder / FILE).read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found

@@ -1,0 +1,25 @@
+"""Spark's settings as a file, for spark-submit: on its command line everybody could read them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from riverrun import private
+
+
+def written(file: Path, settings: Mapping[str, str]) -> Path:
+    lines = (f"{_escaped(name)}={_escaped(str(value))}\n" for name, value in settings.items())
+    private.write(file, "".join(lines))
+    return file
+
+
+def option(file: Path) -> list[str]:
+    """What is in the file holds over Spark's own file of defaults."""
+    return ["--properties-file", str(file), "--load-spark-defaults"]
+
+
+def _escaped(text: str) -> str:
+    """As Java's Properties read it."""
+    return re.sub(r"[\\=:#! ]", r"\\\g<0>", text).replace("\n", "\\n")

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import duckdb
 import polars as pl
-import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import riverrun as rr
 from riverrun.testing import Driver
-
-SCHEMA = "k {type}, n bigint, at timestamp"
-Program = Callable[[Any], Any]
-
 
 class Counting(rr.Processor):
     state = "n bigint default 0"
@@ -47,50 +42,65 @@ def counted(grouped: Any) -> Any:
     return grouped.agg(count=rr.count(), total=rr.sum("n"))
 
 
-def windowed(window: Any) -> Program:
-    return lambda rows: counted(rows.group_by("k").window(window, emit="changes"))
+def by_key(rows: rr.Stream, others: rr.Stream | None = None) -> dict[str, Any]:
+    """Every operator with a key."""
+
+    def by(name: str) -> Any:
+        return rows.group_by("k", name=name)
+
+    present = rows.where("k is not null")
+    numbered, latest = rows.to_table("n", name="numbered"), present.to_table("k", name="latest")
+    windows = {
+        "tumbling": rr.tumbling("1 minute"),
+        "hopping": rr.hopping("2 minutes", "1 minute"),
+        "sliding": rr.sliding("1 minute"),
+        "session": rr.session("1 minute"),
+    }
+    found = {n: counted(by(n).window(each, emit="changes")) for n, each in windows.items()}
+    found |= {
+        "all": counted(by("all")),
+        "two": counted(rows.with_columns(g="n % 2").group_by("g", "k", name="two")),
+        "of_table": counted(numbered.group_by("k", name="of_table")),
+        "once": rows.deduplicate("k", within="1 day"),
+        "seen": rows.mark_seen("k"),
+        "table": latest,
+        "top": numbered.group_by("k", name="top").top(2, by="n", place="place"),
+        "top_keys": latest.with_columns(g="1").group_by("g").top(3, by="n", place="place"),
+        "changes": latest.changes().where("op = '+'").group_by("k").agg(last=rr.last("n")),
+        "process": rows.process(Counting, by="k").stream,
+        "frames": rows.process(Summing, by="k").stream,
+    }
+    return found if others is None else found | joined(rows, others, latest)
 
 
-BY_KEY: dict[str, Program] = {
-    "all time": lambda rows: counted(rows.group_by("k")),
-    "tumbling": windowed(rr.tumbling("1 minute")),
-    "hopping": windowed(rr.hopping("2 minutes", "1 minute")),
-    "sliding": windowed(rr.sliding("1 minute")),
-    "session": windowed(rr.session("1 minute")),
-    "two keys": lambda rows: counted(rows.with_columns(g="n % 2").group_by("g", "k")),
-    "of a table": lambda rows: counted(rows.to_table("n").group_by("k")),
-    "deduplicate": lambda rows: rows.deduplicate("k", within="1 day"),
-    "mark seen": lambda rows: rows.mark_seen("k"),
-    "to table": lambda rows: rows.where("k is not null").to_table("k"),
-    "top": lambda rows: rows.to_table("n").group_by("k").top(2, by="n", place="place"),
-    "top of keys": lambda rows: (
-        rows.where("k is not null").with_columns(g="1").to_table("k")
-        .group_by("g").top(3, by="n", place="place")
-    ),
-    "changes": lambda rows: (
-        rows.where("k is not null").to_table("k").changes()
-        .where("op = '+'").group_by("k").agg(last=rr.last("n"))
-    ),
-    "process": lambda rows: rows.process(Counting, by="k").stream,
-    "frames": lambda rows: rows.process(Summing, by="k").stream,
-}  # fmt: skip
+def joined(rows: rr.Stream, others: rr.Stream, latest: rr.Table) -> dict[str, Any]:
+    others = others.select("k", m="n")
+    table = others.where("k is not null").to_table("k", name="right")
+    versions = rows.join(table, on="k", how="left", as_of="event time", name="versions")
+    return {
+        "streams": rows.join(others, on="k", within="1 day", how="full", name="streams"),
+        "versions": versions.select("k", "n", "m"),
+        "tables": latest.join(table, on="k", how="full", name="tables"),
+    }
 
 
-def final(driver: Driver) -> Counter[str]:
+def final(driver: Driver) -> dict[str, Counter[str]]:
     """What stands in the end, as text."""
-    found: Counter[str] = Counter()
-    for line in driver.outputs["out"]:
-        found[repr(line["value"])] += 1 if line["op"] == "+" else -1
-    return +found
+    found = {}
+    for name, lines in driver.outputs.items():
+        rows: Counter[str] = Counter()
+        for line in lines:
+            rows[repr(line["value"])] += 1 if line["op"] == "+" else -1
+        found[name] = +rows
+    return found
 
 
-def run(program: Program, rows: Program, records: list[Any], cuts: list[int]) -> Counter[str]:
+def run(app: rr.App, records: list[Any], cuts: list[int]) -> dict[str, Counter[str]]:
     """What stands after the records, in batches that end at the cuts."""
-    app = rr.App("keys", pages=3)
-    program(rows(app)).to("out")
     driver = Driver(app)
     for start, end in zip([0, *cuts], [*cuts, len(records)], strict=True):
-        driver.send("t", *records[start:end])
+        for topic in driver.program.topics:
+            driver.send(topic, *records[start:end])
         driver.batch()
     driver.end()
     assert not driver.status.causes
@@ -101,45 +111,44 @@ def records_of(values: list[Any]) -> list[dict[str, Any]]:
     return [{"k": v, "n": n, "at": f"2026-01-01T12:00:{n:02d}Z"} for n, v in enumerate(values)]
 
 
-def structs(app: rr.App) -> rr.Stream:
-    schema = SCHEMA.format(type="struct(a int, b struct(c varchar))")
-    return app.stream("t", schema=schema, time="at", lateness="1 hour")
+def read(app: rr.App, topic: str, type: str) -> rr.Stream:
+    schema = f"k {type}, n bigint, at timestamp"
+    return app.stream(topic, schema=schema, time="at", lateness="1 hour")
 
 
 STRUCTS = [{}, {"a": 1}, {"b": {"c": "x"}}, {"b": {}}, None, {"a": 1, "b": {"c": "x"}}, {"a": None}]
 
 
-@pytest.mark.parametrize("name", BY_KEY)
-def test_a_struct_with_nulls_in_it_is_a_key_like_any_other(name):
+def test_a_struct_with_nulls_in_it_is_a_key_like_any_other():
+    app = rr.App("keys", pages=3)
+    for name, rows in by_key(read(app, "t", "struct(a int, b struct(c varchar))")).items():
+        rows.to(name)
     records = records_of(STRUCTS * 2)
-    whole = run(BY_KEY[name], structs, records, [])
-    assert run(BY_KEY[name], structs, records, [3, 9]) == whole
-    if name == "all time":
-        assert len(whole) == len(STRUCTS) - 1  # two of them are the same
+    whole = run(app, records, [])
+    assert run(app, records, [3, 9]) == whole
+    assert len(whole["all"]) == len(STRUCTS) - 1  # two of them are the same
 
 
-def floats(type: str) -> Program:
-    def rows(app: rr.App) -> rr.Stream:
-        read = app.stream("t", schema=SCHEMA.format(type="string"), time="at", lateness="1 hour")
-        return read.with_columns(k=f"k::{type}")
-
-    return rows
+@cache
+def of_floats() -> rr.App:
+    app = rr.App("keys", pages=3)
+    left, right = (read(app, topic, "string").with_columns(k="k::double") for topic in "tu")
+    for name, rows in by_key(left, right).items():
+        rows.to(name)
+    return app
 
 
 ODD = [None, "0.0", "-0.0", "nan", "-nan", "inf", "-inf", "1.5", "5e-324", "1e300"]
 
 
-@pytest.mark.parametrize("name", BY_KEY)
 @settings(max_examples=6, deadline=None)
-@given(data=st.data())
-def test_one_number_is_one_key_however_it_is_written_and_batches_are_cut(name, data):
-    values = data.draw(st.lists(st.sampled_from(ODD), min_size=2, max_size=12))
-    cuts = sorted(data.draw(st.sets(st.integers(1, len(values) - 1), max_size=3)))
+@given(st.lists(st.sampled_from(ODD), min_size=4, max_size=16), st.sets(st.integers(1, 3)))
+@example([*ODD, *reversed(ODD)], {2, 3, 9, 13})
+def test_one_number_is_one_key_however_it_is_written_and_batches_are_cut(values, cuts):
     records = records_of(values)
-    whole = run(BY_KEY[name], floats("double"), records, [])
-    assert run(BY_KEY[name], floats("double"), records, cuts) == whole
-    if name == "all time":
-        texts = ", ".join("(null)" if v is None else f"('{v}')" for v in values)
-        asked = f"SELECT count(*) FROM (VALUES {texts}) AS t(k) GROUP BY k::DOUBLE"
-        counts = Counter(row[0] for row in duckdb.sql(asked).fetchall())
-        assert counts == Counter(eval(row, {"nan": 0, "inf": 0})["count"] for row in whole)
+    whole = run(of_floats(), records, [])
+    assert run(of_floats(), records, sorted(cuts)) == whole
+    texts = ", ".join("(null)" if v is None else f"('{v}')" for v in values)
+    asked = f"SELECT count(*) FROM (VALUES {texts}) AS t(k) GROUP BY k::DOUBLE"
+    counts = Counter(row[0] for row in duckdb.sql(asked).fetchall())
+    assert counts == Counter(eval(row, {"nan": 0, "inf": 0})["count"] for row in whole["all"])

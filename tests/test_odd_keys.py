@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import riverrun as rr
 from riverrun.testing import Driver
 
+
 class Counting(rr.Processor):
     state = "n bigint default 0"
     outputs = {"out": "k varchar, n bigint"}

@@ -13,7 +13,6 @@ from polars.datatypes import DataTypeClass
 
 from riverrun.edges import Edge
 
-
 Type = pl.DataType | DataTypeClass
 
 

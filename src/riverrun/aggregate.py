@@ -10,7 +10,7 @@ from riverrun.arguments import checked
 from riverrun.durations import Duration, microseconds
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.kernels import sql
-from riverrun.kernels.aggregates import EXACT_INSTEAD, SIGNED
+from riverrun.kernels.aggregates import EXACT_INSTEAD, SIGNED, WHOLE
 from riverrun.kernels.parts import Aggregation, compared_names
 from riverrun.kernels.sketches import COUNTABLE, FREQUENT, refuse_without_datasketches
 from riverrun.own_aggregates import Aggregate, checked_own
@@ -19,8 +19,6 @@ from riverrun.schema import RESERVED, Column, Schema
 NUMBER = r"\w*INT|DOUBLE|FLOAT|DECIMAL|BOOLEAN"
 NUMERIC = ("sum", "avg", "variance", "stddev", "rate", "percentile", "approx_percentile")
 ORDERED = ("min", "max", "distinct", "top", "approx_distinct", "approx_top")
-WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "BOOLEAN", "UTINYINT", "USMALLINT",
-         "UINTEGER", "UBIGINT", "HUGEINT")  # fmt: skip
 MOST = FREQUENT
 """As many values are kept for approx_top."""
 
@@ -51,7 +49,7 @@ def count(expression: str | None = None) -> Agg:
 
 @checked
 def sum(expression: str) -> Agg:  # noqa: A001 - rr.sum reads as SQL's
-    """The sum; null when there is no value."""
+    """The sum; null when there is no value, and of whole numbers where 64 bits do not hold it."""
     return Agg("sum", expression)
 
 
@@ -314,6 +312,8 @@ def _total_type(agg: Agg, argument: str | None, weight: str | None, at: Location
 
 
 def _summed_type(argument: str) -> str:
+    if argument == "UBIGINT":
+        return "HUGEINT"
     return "BIGINT" if argument in WHOLE else "DOUBLE"
 
 
@@ -341,7 +341,9 @@ def _checked_values(
     """The values asked for, as the type of the expression has them."""
     # any other: a whole number, as COUNTABLE has it
     wanted = {"VARCHAR": str, "BOOLEAN": bool, "DOUBLE": float}.get(argument or "", int)
-    made = tuple(float(v) if wanted is float and type(v) is int else v for v in agg.values)
+    floats = wanted is float
+    # -0.0 is counted as 0.0
+    made = tuple(v + 0.0 if floats and type(v) in (int, float) else v for v in agg.values)  # type: ignore[operator]
     for value in made:
         if type(value) is not wanted:
             raise ProgramError(
@@ -361,7 +363,7 @@ def result_columns(each: Aggregation) -> tuple[Column, ...]:
     return (
         column,
         Column(earlier, each.type),
-        Column(difference, each.type),
+        Column(difference, "BIGINT" if each.type in WHOLE else each.type),
         Column(ratio, "DOUBLE"),
     )
 

@@ -18,6 +18,8 @@ RESERVED = "__"
 
 FREE = re.IGNORECASE | re.DOTALL
 WORDS = r"precision|varying|array|with\s+time\s+zone|without\s+time\s+zone"
+HUGE, LONGEST = ("HUGEINT", "UHUGEINT"), "DECIMAL(38,0)"
+"""Whole numbers of 128 bits travel as decimals, which have 38 digits."""
 
 _PLAIN = re.compile(r"\bTIMESTAMP(_\w+| WITH TIME ZONE)")
 
@@ -97,6 +99,11 @@ def quoted(name: str) -> str:
 
 def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+def in_range(expression: str, type: str) -> str:
+    """The expression, which fails where a number has more digits than can travel."""
+    return f"(({expression})::{LONGEST})::{type}" if type in HUGE else expression
 
 
 def schema_of(pairs: list[tuple[str, str]]) -> Schema:

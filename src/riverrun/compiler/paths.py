@@ -25,7 +25,7 @@ from riverrun.plan.nodes import (
     WithColumns,
 )
 from riverrun.plan.rows import form_of
-from riverrun.schema import column_list, quoted
+from riverrun.schema import column_list, in_range, quoted
 
 Path = tuple[Edge, str | None]
 """Where rows come from, and the query; None passes them on as they are."""
@@ -90,7 +90,10 @@ def _stateless(node: Where | Select | WithColumns | Map | Explode | Versions, so
 
 def _computed(node: Select | WithColumns) -> str:
     """The columns of a node. A version that deletes has its key and nothing to compute with."""
-    given = [(name, sql, sql == quoted(name)) for name, sql in node.columns]
+    given = [
+        (name, in_range(sql, node.schema.type_of(name)), sql == quoted(name))
+        for name, sql in node.columns
+    ]
     if form_of(node) != "versions":
         return ", ".join(f"({sql}) AS {quoted(name)}" for name, sql, _ in given)
     return ", ".join(

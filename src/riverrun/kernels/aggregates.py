@@ -7,7 +7,9 @@ readers, merged in pages and merged with state give one result. The way of a par
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 
 import polars as pl
@@ -15,6 +17,8 @@ import polars as pl
 from riverrun.kernels import moments, multisets, sketches
 from riverrun.kernels.own_aggregates import kind_of
 from riverrun.kernels.parts import (
+    FINITE_S,
+    ODD,
     SIGNED_N,
     SIGNED_S,
     Aggregation,
@@ -24,14 +28,15 @@ from riverrun.kernels.parts import (
     Parts,
     S,
     of_lists,
+    with_odd,
 )
-from riverrun.schema import quoted
+from riverrun.schema import in_range, quoted
 
 ORDER = "{{'at': __at, 'pos': __pos, 'sub': __sub}}"
 PLACED = "{{'at': __at, 'pos': __pos, 'sub': __sub, 'value': {x}}}"
 COUNTED = "{{'value': {x}, 'n': {sign}::BIGINT}}"
 NUMBERED = "{{'value': {x}::DOUBLE, 'n': {sign}::BIGINT}}"
-WEIGHED = "{{'value': {x}, 'n': {sign}::BIGINT, 'w': ({weight} * {sign})::{total}}}"
+WEIGHED = "{{'value': {x}, 'n': {sign}::BIGINT, 'w': ({weight} * {sign})::{sum}}}"
 
 EXACT_INSTEAD = {
     "first": "rr.min or rr.max",
@@ -87,7 +92,8 @@ def _percentile(values: pl.Expr, each: Aggregation) -> pl.Expr:
 
 
 def _top(values: pl.Expr, each: Aggregation) -> pl.Expr:
-    return values.map_batches(lambda lists: multisets.top(lists, each.k))
+    whole = each.total == "BIGINT"
+    return values.map_batches(lambda lists: multisets.top(lists, each.k, whole=whole))
 
 
 def _counts(cells: pl.Expr, each: Aggregation) -> pl.Expr:
@@ -103,12 +109,19 @@ def _number_of(values: pl.Expr, _: Aggregation) -> pl.Expr:
     return values.list.len().cast(pl.Int64)
 
 
-def _sum(parts: Parts, _: Aggregation) -> pl.Expr:
-    return pl.when(parts["n"] > 0).then(parts["s"])
+def _sum(parts: Parts, each: Aggregation) -> pl.Expr:
+    total = with_odd(parts) if "nan" in parts else parts["s"]
+    if each.total == "BIGINT":
+        # no number is better than a wrong one
+        total = total.cast(pl.Int64, strict=False)
+    elif each.total == "DOUBLE":
+        total = total.cast(pl.Float64)
+        total = pl.when(total == 0).then(0.0).otherwise(total)
+    return pl.when(parts["n"] > 0).then(total)
 
 
-def _avg(parts: Parts, _: Aggregation) -> pl.Expr:
-    return pl.when(parts["n"] > 0).then(parts["s"] / parts["n"])
+def _avg(parts: Parts, each: Aggregation) -> pl.Expr:
+    return _sum(parts, each) / parts["n"]
 
 
 def _rate(parts: Parts, each: Aggregation) -> pl.Expr:
@@ -123,12 +136,18 @@ BOTH = {"distinct": DISTINCT, "percentile": PERCENTILE, "top": TOP, "heaviest": 
 SPREAD = Kind(moments.MOMENTS, moments.variance)
 SIGNED_SPREAD = Kind(moments.SIGNED_MOMENTS, moments.signed_variance, settle=moments.settled)
 
+
+def _root(kind: Kind) -> Kind:
+    return replace(kind, result=lambda p, a: kind.result(p, a).sqrt())
+
+
 KINDS: dict[str, Kind] = {
     "count": Kind((N,), lambda p, _: p["n"]),
     "sum": Kind((N, S), _sum),
     "avg": Kind((N, S), _avg),
     "min": Kind(_one("min({x})", pl.Expr.min, "{x}"), lambda p, _: p["v"]),
-    "max": Kind(_one("max({x})", pl.Expr.max, "{x}"), lambda p, _: p["v"]),
+    # NaN is the greatest number, as in DuckDB
+    "max": Kind(_one("max({x})", pl.Expr.nan_max, "{x}"), lambda p, _: p["v"]),
     "first": Kind(
         (Part("v", f"arg_min({PLACED}, {ORDER}) FILTER ({{given}})", _earliest),),
         lambda p, _: p["v"].struct.field("value"),
@@ -139,7 +158,7 @@ KINDS: dict[str, Kind] = {
     ),
     "collect": Kind(_list(PLACED), lambda p, _: _in_order(p["v"])),
     "variance": SPREAD,
-    "stddev": Kind(SPREAD.parts, lambda p, a: SPREAD.result(p, a).sqrt()),
+    "stddev": _root(SPREAD),
     "rate": Kind((N, S), _rate),
     "row_rate": Kind((N,), lambda p, _: p["n"] / p["seconds"]),
     **BOTH,
@@ -177,16 +196,27 @@ SIGNED: dict[str, Kind] = {
     "max": _multiset(COUNTED, lambda v, _: multisets.largest(v)),
     "collect": _multiset(COUNTED, lambda v, _: v.map_batches(multisets.every)),
     "variance": SIGNED_SPREAD,
-    "stddev": Kind(
-        SIGNED_SPREAD.parts,
-        lambda p, a: SIGNED_SPREAD.result(p, a).sqrt(),
-        settle=SIGNED_SPREAD.settle,
-    ),
+    "stddev": _root(SIGNED_SPREAD),
     "rate": Kind((SIGNED_N, SIGNED_S), _rate),
     "row_rate": Kind((SIGNED_N,), KINDS["row_rate"].result),
     **BOTH,
 }
 """The same over the rows of a table, which come and go."""
+
+WHOLE = ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT",
+         "UINTEGER", "UBIGINT")  # fmt: skip
+"""Types whose sums are exact."""
+FLOATS = ("FLOAT", "DOUBLE")
+SIGNED_FLOATS: dict[str, Kind] = {
+    "sum": Kind((SIGNED_N, FINITE_S, *ODD), _sum),
+    "avg": Kind((SIGNED_N, FINITE_S, *ODD), _avg),
+    "rate": Kind((SIGNED_N, FINITE_S, *ODD), _rate),
+}
+"""Over numbers of a table that may be infinite, or none."""
+AS_GIVEN = ("count", "first", "last", "sum", "avg", "rate", "variance", "stddev")
+"""What tells 0.0 and -0.0 apart, or adds them up; to others they are one value."""
+LONG = re.compile(r"U?HUGEINT|DECIMAL\((19|[23].)")
+"""Numbers whose sum DuckDB may find too large."""
 
 
 def _kind(aggregation: Aggregation) -> Kind:
@@ -197,7 +227,10 @@ def _kind(aggregation: Aggregation) -> Kind:
         name = "heaviest"
     elif name == "rate" and aggregation.expression is None:
         name = "row_rate"
-    return (SIGNED if aggregation.signed else KINDS)[name]
+    if not aggregation.signed:
+        return KINDS[name]
+    floats = aggregation.argument in FLOATS and name in SIGNED_FLOATS
+    return (SIGNED_FLOATS if floats else SIGNED)[name]
 
 
 def parts_sql(aggregations: tuple[Aggregation, ...], *, signed: bool = False) -> list[str]:
@@ -225,17 +258,28 @@ def single_sql(aggregations: tuple[Aggregation, ...]) -> list[str] | None:
 
 
 def _sql(aggregation: Aggregation, template: str) -> str:
-    x = "*" if aggregation.expression is None else f"({aggregation.expression})"
-    whole = aggregation.total == "BIGINT"
+    x = "*" if aggregation.expression is None else _value(aggregation)
+    of = aggregation.total if aggregation.weight else aggregation.argument
+    # beyond 64 bits, so that no sum wraps on its way
+    wide = "HUGEINT" if of in (*WHOLE, "HUGEINT") else "DOUBLE"
     return template.format(
         x=x,
         given="true" if aggregation.expression is None else f"{x} IS NOT NULL",
         sign="__op" if aggregation.signed else "1",
-        total=aggregation.total,
-        wide="HUGEINT" if whole else "DOUBLE",
-        weight=f"coalesce(({aggregation.weight})::{'HUGEINT' if whole else 'DOUBLE'}, 0)",
+        sum=wide,
+        weight=f"coalesce(({aggregation.weight})::{wide}, 0)",
         hashed=sketches.hashed_sql(x, aggregation.argument),
     )
+
+
+def _value(aggregation: Aggregation) -> str:
+    """The argument, such that equal values are the same, and can be added up."""
+    x, type = f"({aggregation.expression})", aggregation.argument
+    if type in FLOATS and aggregation.kind not in AS_GIVEN:
+        return x if aggregation.kind == "collect" and not aggregation.signed else f"({x} + 0)"
+    if aggregation.total == "DOUBLE" and LONG.match(type or ""):
+        return f"{x}::DOUBLE"
+    return in_range(x, type or "")
 
 
 def prepared(rows: pl.DataFrame, aggregations: tuple[Aggregation, ...]) -> pl.DataFrame:

@@ -10,7 +10,7 @@ from riverrun.durations import END, duration_text
 from riverrun.kernels import positions
 from riverrun.kernels.letters import LAST
 from riverrun.kernels.program import ReadTopic
-from riverrun.schema import METADATA, literal, quoted
+from riverrun.schema import HUGE, LONGEST, METADATA, literal, quoted
 from riverrun.times import AppendTime, ColumnTime, DeviceTime, ProcessingTime
 
 TICK = "/*tick*/"
@@ -127,8 +127,14 @@ def _cause(source: ReadTopic) -> str:
         *([f"WHEN __gone THEN CASE {' '.join(nameless)} END"] if nameless else []),
         *(f"WHEN {test} THEN {literal(cause)}" for test, cause in _absent(source).items()),
         *nameless,
+        *map(_too_long, (c.name for c in source.fields.columns if c.type in HUGE)),
     ]
     return f"CASE {' '.join(checks)} END"
+
+
+def _too_long(name: str) -> str:
+    lost = f"{quoted(name)} IS NOT NULL AND TRY_CAST({quoted(name)} AS {LONGEST}) IS NULL"
+    return f"WHEN {lost} THEN {literal(f'{name} has more than 38 digits')}"
 
 
 def _absent(source: ReadTopic) -> dict[str, str]:

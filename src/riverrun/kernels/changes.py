@@ -9,8 +9,16 @@ def net(rows: pl.DataFrame, key: list[str], columns: tuple[str, ...]) -> pl.Data
     """At most one `-` and one `+` row of each key; none if they are the same."""
     if rows["__op"].min() > 0:  # type: ignore[operator]
         return rows
-    once = rows.filter(pl.len().over([*key, *columns]) == 1)
+    once = rows.filter(pl.len().over([*key, *columns, *zero_signs(rows, columns)]) == 1)
     return once.sort([*key, "__op", "__revision"])
+
+
+def zero_signs(rows: pl.DataFrame, columns: tuple[str, ...]) -> list[pl.Expr]:
+    """What tells 0.0 and -0.0 apart, which are equal but not written alike; for columns that have
+    zeros."""
+    floats = (name for name in columns if rows.schema[name].is_float())
+    zeros = (name for name in floats if (rows[name] == 0).any())
+    return [(1 / pl.col(name)).alias(f"__sign_{name}") for name in zeros]
 
 
 def latest(rows: pl.DataFrame, key: list[str]) -> pl.DataFrame:

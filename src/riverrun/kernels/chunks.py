@@ -9,8 +9,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 import polars as pl
 import polars_hash as plh
+from polars.datatypes import DataTypeClass
 
 from riverrun.edges import Edge
+
+Type = pl.DataType | DataTypeClass
 
 
 class Chunk(NamedTuple):
@@ -47,13 +50,43 @@ def unpack_all(chunks: list[Chunk]) -> pl.DataFrame:
 
 def with_hash(frame: pl.DataFrame, keys: tuple[str, ...]) -> pl.DataFrame:
     """Adds `__hash`, the xxhash of the key's text: the same in every version and process."""
-    texts = [pl.col(key).cast(pl.String).fill_null("\x00") for key in keys]
+    types = {key: frame.schema[key] for key in keys}
+    frame = frame.with_columns(
+        _one_zero(pl.col(key), type).alias(key) for key, type in types.items() if _has_floats(type)
+    )
+    texts = [_text(pl.col(key), type).fill_null("\x00") for key, type in types.items()]
     joined = texts[0] if len(texts) == 1 else pl.concat_str(texts, separator="\x1f")
     return (
         frame.with_columns(joined.alias("__text"))
         .with_columns(__hash=plh.col("__text").nchash.xxhash64())
         .drop("__text")
     )
+
+
+def _text(key: pl.Expr, type: Type) -> pl.Expr:
+    if not isinstance(type, pl.Struct):
+        return key.cast(pl.String)
+    # Polars has no text for a struct that begins with a null, but for one inside of another
+    inside = pl.struct(pl.lit(0), key).cast(pl.String)
+    return key.cast(pl.String, strict=False).fill_null(pl.when(key.is_not_null()).then(inside))
+
+
+def _has_floats(type: Type) -> bool:
+    if isinstance(type, pl.Struct):
+        return any(map(_has_floats, type.to_schema().values()))
+    return type.is_float()
+
+
+def _one_zero(key: pl.Expr, type: Type) -> pl.Expr:
+    """-0.0 is the same key as 0.0."""
+    if isinstance(type, pl.Struct):
+        return key.struct.with_fields(
+            _one_zero(pl.field(name), inner).alias(name)
+            for name, inner in type.to_schema().items()
+            if _has_floats(inner)
+        )
+    # not `+ 0.0`, which Polars leaves out
+    return pl.when(key == 0).then(pl.lit(0.0, type)).otherwise(key)
 
 
 def by_page(frame: pl.DataFrame, pages: int) -> Iterator[tuple[int, pl.DataFrame]]:

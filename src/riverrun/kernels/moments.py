@@ -3,6 +3,9 @@
 Rows of a table come and go. Those that came and those that went are kept apart in what is made from
 rows: as many of each would leave no mean to speak of. As soon as more came than went, `settled`
 makes one of both.
+
+Values whose squares are no numbers are counted, and leave no trace in the others: once they are
+taken out again, the variance of what is left is known.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ import polars as pl
 from riverrun.kernels.parts import Aggregation, Part, Parts, total
 
 GONE = "gone_"
+LARGEST = 1e150
+"""Whose square still is a number."""
 
 
 @dataclass(frozen=True)
@@ -44,34 +49,37 @@ def _merged_m2(prefix: str) -> Callable[[Parts], pl.Expr]:
 
 
 def _parts(prefix: str = "", condition: str = "") -> tuple[Part, ...]:
-    x, where = "{x}::DOUBLE", f" FILTER ({condition})" if condition else ""
+    x, where = "{x}::DOUBLE", f" FILTER (abs({{x}}::DOUBLE) < {LARGEST}{condition})"
+    odd = f"count({x}) FILTER (NOT abs({x}) < {LARGEST}{condition})"
     return (
-        Part(f"{prefix}n", f"count({{x}}){where}", total(f"{prefix}n")),
+        Part(f"{prefix}n", f"count({x}){where}", total(f"{prefix}n")),
         Part(f"{prefix}s", f"coalesce(sum({x}){where}, 0)", total(f"{prefix}s")),
         Part(
             f"{prefix}m2",
-            f"coalesce(var_pop({x}){where} * count({{x}}){where}, 0)",
+            f"coalesce(var_pop({x}){where} * count({x}){where}, 0)",
             _merged_m2(prefix),
         ),
+        Part(f"{prefix}odd", odd, total(f"{prefix}odd")),
     )
 
 
 MOMENTS = _parts()
-SIGNED_MOMENTS = (*_parts("", "__op > 0"), *_parts(GONE, "__op < 0"))
+SIGNED_MOMENTS = (*_parts("", " AND __op > 0"), *_parts(GONE, " AND __op < 0"))
 
 
 def variance(parts: Parts, _: Aggregation) -> pl.Expr:
     """That of a sample; null for fewer than two values."""
-    return _variance(_moments(parts))
+    return _variance(_moments(parts), parts["odd"])
 
 
 def signed_variance(parts: Parts, _: Aggregation) -> pl.Expr:
-    return _variance(_left(parts))
+    return _variance(_left(parts), parts["odd"] - parts[f"{GONE}odd"])
 
 
-def _variance(all: Moments) -> pl.Expr:
+def _variance(all: Moments, odd: pl.Expr) -> pl.Expr:
     # what was taken out again leaves rounding errors, also below zero
-    return pl.when(all.n > 1).then(all.m2.clip(lower_bound=0) / (all.n - 1))
+    known = all.m2.clip(lower_bound=0) / (all.n - 1)
+    return pl.when(all.n + odd > 1).then(pl.when(odd > 0).then(float("nan")).otherwise(known))
 
 
 def _left(parts: Parts) -> Moments:

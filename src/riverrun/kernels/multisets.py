@@ -75,12 +75,14 @@ def every(lists: pl.Series) -> pl.Series:
     return _lists(values, ends).alias(lists.name)
 
 
-def top(lists: pl.Series, k: int) -> pl.Series:
-    """The k values with the highest count, or weight if they have one; equal ones by value."""
+def top(lists: pl.Series, k: int, *, whole: bool = False) -> pl.Series:
+    """The k values with the highest count, or weight if they have one; equal ones by value. A
+    `whole` weight is one of 64 bits in the end, or null."""
     rows = items(lists).filter(pl.col("n") > 0)
     by = "w" if "w" in rows.columns else "n"
     ranked = rows.sort(GROUP, by, "value", descending=[False, True, False])
-    chosen = ranked.select(GROUP, "value", pl.col(by).alias("count"))
+    count = pl.col(by).cast(pl.Int64, strict=False) if whole else pl.col(by)
+    chosen = ranked.select(GROUP, "value", count.alias("count"))
     groups = chosen[GROUP].to_numpy()
     starts = np.searchsorted(groups, groups)
     first = chosen.filter(pl.Series(np.arange(len(groups)) - starts < k))
@@ -117,5 +119,9 @@ def _interpolated(
         lower = values[np.searchsorted(reached, first + low, side="right")]
         next_one = np.minimum(first + low + 1, last)
         upper = values[np.searchsorted(reached, next_one, side="right")]
-        columns.append(lower + (upper - lower) * (place - low))
+        share = place - low
+        # neither the difference of infinite values is a number, nor zero times one of them
+        with np.errstate(invalid="ignore"):
+            between = lower * (1 - share) + upper * share
+        columns.append(np.where((share == 0) | (lower == upper), lower, between))
     return np.column_stack(columns)

@@ -332,6 +332,9 @@ def differing(was: pl.DataFrame, now: pl.DataFrame) -> pl.Series:
     differs = pl.Series([False]).new_from_index(0, was.height)
     for name in was.columns:
         differs = differs | was[name].ne_missing(now[name])
+        if was.schema[name].is_float() and (was[name] == 0).any():
+            # 0.0 and -0.0 are equal, but not written alike
+            differs = differs | (1 / was[name]).ne_missing(1 / now[name])
     return differs
 
 

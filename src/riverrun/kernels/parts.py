@@ -90,5 +90,29 @@ def of_lists(change: Callable[[pl.Series], pl.Series]) -> Change:
 
 N = Part("n", "count({x})", total("n"), "({given})::BIGINT")
 SIGNED_N = Part("n", "coalesce(sum(__op) FILTER ({given}), 0)::BIGINT", total("n"))
-S = Part("s", "coalesce(sum({x}), 0)::{total}", total("s"), "coalesce({x}, 0)::{total}")
-SIGNED_S = Part("s", "coalesce(sum({x}::{wide} * __op), 0)::{total}", total("s"))
+S = Part("s", "coalesce(sum({x}), 0)::{sum}", total("s"), "coalesce({x}, 0)::{sum}")
+SIGNED_S = Part("s", "coalesce(sum({x}::{sum} * __op), 0)::{sum}", total("s"))
+
+
+def counted(suffix: str, condition: str) -> Part:
+    """How many values of a table's rows hold a condition."""
+    return Part(suffix, f"coalesce(sum(__op) FILTER ({condition}), 0)::BIGINT", total(suffix))
+
+
+ODD = (counted("nan", "isnan({x})"), counted("up", "{x} = 'inf'"), counted("down", "{x} = '-inf'"))
+"""Numbers that nothing is left of when they are taken out of a sum: they are counted instead."""
+FINITE_S = Part("s", "coalesce(sum({x}::DOUBLE * __op) FILTER (isfinite({x})), 0)", total("s"))
+
+
+def with_odd(parts: Parts) -> pl.Expr:
+    """The sum of numbers, some of which may not be finite."""
+    nan = (parts["nan"] > 0) | ((parts["up"] > 0) & (parts["down"] > 0))
+    return (
+        pl.when(nan)
+        .then(float("nan"))
+        .when(parts["up"] > 0)
+        .then(float("inf"))
+        .when(parts["down"] > 0)
+        .then(float("-inf"))
+        .otherwise(parts["s"])
+    )

@@ -13,7 +13,7 @@ import polars as pl
 
 from riverrun.columns import RowForm
 from riverrun.durations import BEGINNING
-from riverrun.kernels.changes import latest
+from riverrun.kernels.changes import latest, zero_signs
 from riverrun.kernels.operator import Batch, Input, Leaving, Result, StepState
 from riverrun.kernels.state import SegmentList
 from riverrun.operators.joins.join import Asked, How, Join, Side
@@ -175,7 +175,9 @@ def _net(step: TableJoin, rows: pl.DataFrame) -> pl.DataFrame:
     """Without what is put there and taken back again."""
     if rows["__op"].min() > 0 or rows["__op"].max() < 0:  # type: ignore[operator]
         return rows
-    summed = rows.group_by(step.schema.names, maintain_order=True).agg(
+    names = step.schema.names
+    summed = rows.group_by(*names, *zero_signs(rows, names), maintain_order=True).agg(
         pl.col("__op").sum(), pl.col("__revision").max()
     )
-    return summed.filter(pl.col("__op") != 0).with_columns(pl.col("__op").cast(pl.Int8))
+    left = summed.filter(pl.col("__op") != 0).with_columns(pl.col("__op").cast(pl.Int8))
+    return left.select(*names, "__op", "__revision")

@@ -14,6 +14,7 @@ import polars as pl
 
 from riverrun.columns import PLACE
 from riverrun.durations import END
+from riverrun.kernels.chunks import with_hash
 from riverrun.kernels.letters import Failure, Place, cause_of, judge
 from riverrun.kernels.operator import Batch, Result, StepState
 from riverrun.kernels.typed import columns_of
@@ -174,9 +175,10 @@ class FrameWorker:
 
     def _state(self, new: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
         keys = {name: rows.schema[name] for name in self.step.keys}
-        new = _typed(new, {**keys, **self.state.types}, "state")
+        new = with_hash(_typed(new, {**keys, **self.state.types}, "state"), self.step.keys)
         hidden = rows.drop(self.state.names, "__alive")
-        on = list(self.step.keys)
+        # not by the key alone: Polars finds no NaN by it
+        on = ["__hash", *self.step.keys]
         if new.select(on).is_duplicated().any():
             raise ValueError("state has a key twice")
         if new.join(hidden, on=on, how="anti", nulls_equal=True).height:

@@ -163,10 +163,18 @@ def _compared(
         __slot=pl.col("__slot") + period
     )
     value, before = pl.col(name), pl.col(f"{name}_earlier")
+    ratio = value.cast(pl.Float64) / before.cast(pl.Float64)
     return shown.join(earlier, on=identity, how="left", nulls_equal=True).with_columns(
-        (value - before).alias(f"{name}_difference"),
-        pl.when(before != 0).then(value / before).alias(f"{name}_ratio"),
+        _difference(value, before, shown.schema[name]).alias(f"{name}_difference"),
+        pl.when(before != 0).then(ratio).alias(f"{name}_ratio"),
     )
+
+
+def _difference(value: pl.Expr, before: pl.Expr, type: pl.DataType) -> pl.Expr:
+    """Null where 64 bits do not hold it."""
+    if not type.is_integer():
+        return value - before
+    return (value.cast(pl.Int128) - before.cast(pl.Int128)).cast(pl.Int64, strict=False)
 
 
 def _emitted(

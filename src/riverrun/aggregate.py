@@ -16,7 +16,7 @@ from riverrun.kernels.sketches import COUNTABLE, FREQUENT, refuse_without_datask
 from riverrun.own_aggregates import Aggregate, checked_own
 from riverrun.schema import RESERVED, Column, Schema
 
-NUMBER = r"\w*INT|DOUBLE|FLOAT|DECIMAL|BOOLEAN"
+NUMBER = r"(\w*INT|INTEGER|UINTEGER|DOUBLE|FLOAT|DECIMAL.*|BOOLEAN)(?<!\])"
 NUMERIC = ("sum", "avg", "variance", "stddev", "rate", "percentile", "approx_percentile")
 ORDERED = ("min", "max", "distinct", "top", "approx_distinct", "approx_top")
 MOST = FREQUENT
@@ -196,7 +196,7 @@ def _plain(agg: Agg | Aggregate) -> Agg:
 
 
 def is_number(type: str) -> bool:
-    return bool(re.match(NUMBER, type)) and type != "BOOLEAN"
+    return bool(re.fullmatch(NUMBER, type)) and type != "BOOLEAN"
 
 
 def _percentile(kind: str, expression: str, fraction: float | Sequence[float]) -> Agg:
@@ -286,7 +286,7 @@ def _refuse_out_of_place(agg: Agg, at: Location, *, signed: bool, windowed: bool
 
 def _refuse_type(agg: Agg, argument: str, at: Location, *, signed: bool) -> None:
     got = f"{agg.expression} is {argument}"
-    if agg.kind in NUMERIC and not re.match(NUMBER, argument):
+    if agg.kind in NUMERIC and not re.fullmatch(NUMBER, argument):
         raise ProgramError(f"{agg.kind} needs a number", where=at, got=got)
     if (agg.kind in ORDERED or (signed and agg.kind == "collect")) and re.search(
         r"\]$|^(STRUCT|MAP|UNION)", argument
@@ -306,7 +306,7 @@ def _total_type(agg: Agg, argument: str | None, weight: str | None, at: Location
         return _summed_type(argument)
     if weight is None:
         return "DOUBLE" if agg.kind in NUMERIC else None
-    if not re.match(NUMBER, weight):
+    if not re.fullmatch(NUMBER, weight):
         raise ProgramError("a weight is a number", where=at, got=f"{agg.weight} is {weight}")
     return _summed_type(weight)
 

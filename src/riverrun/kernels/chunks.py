@@ -64,6 +64,8 @@ def with_hash(frame: pl.DataFrame, keys: tuple[str, ...]) -> pl.DataFrame:
 
 
 def _text(key: pl.Expr, type: Type) -> pl.Expr:
+    if type.is_temporal():  # as a number: Polars panics at the text of years that are far away
+        return key.to_physical().cast(pl.String)
     if not isinstance(type, pl.Struct):
         return key.cast(pl.String)
     # Polars has no text for a struct that begins with a null, but for one inside of another

@@ -61,7 +61,9 @@ def hashed_sql(value: str, type: str | None) -> str:
         case "FLOAT" | "DOUBLE":
             return f"{value}::DOUBLE"
         case "TIMESTAMP":
-            return f"epoch_us({value})"
+            # what has no end has no microseconds, either
+            far = f"if({value} > 'epoch'::TIMESTAMP, {1 << 62}, {-1 << 62})"
+            return f"coalesce(epoch_us({value}), {far})"
         case _:  # any other: told apart by its text
             return f"{value}::VARCHAR"
 

@@ -7,7 +7,9 @@ from typing import Any
 
 from riverrun.kernels.operator import Entry, Leaving, PlainOperator, Words
 from riverrun.processor import FrameProcessor, Processor
-from riverrun.schema import Schema, columns_text
+from riverrun.schema import Column, Schema, columns_text, literal, quoted
+
+DATES = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +31,9 @@ class ProcessSpec(PlainOperator):
         return Leaving(form="facts", key=self.keys)
 
     def enter(self, number: int, rows: str) -> Entry:
-        return Entry.of_facts(self.schema.names, rows)
+        wrong = [_checked(column) for column in self.schema.columns if column.type in DATES]
+        checked = f"(SELECT * REPLACE ({', '.join(wrong)}) FROM {rows})" if wrong else rows
+        return Entry.of_facts(self.schema.names, checked)
 
     def words(self) -> Words:
         kept = columns_text(self.state) or "none"
@@ -55,3 +59,11 @@ class ProcessSpec(PlainOperator):
     def columns(self) -> tuple[str, ...]:
         """Of an event."""
         return self.schema.names
+
+
+def _checked(column: Column) -> str:
+    """A date or time as Python has them, from the year 1 to 9999; another one fails."""
+    name = quoted(column.name)
+    known = f"{name} BETWEEN '0001-01-01' AND '9999-12-31 23:59:59.999999'::{column.type}"
+    wrong = literal(f"{column.name} is no date that Python has: ")
+    return f"CASE WHEN NOT {known} THEN error({wrong} || {name}::VARCHAR) ELSE {name} END AS {name}"

@@ -246,7 +246,7 @@ def aggregation(
         )
     _refuse_out_of_place(agg, at, signed=signed, windowed=windowed)
     text = None if agg.expression is None else schema.expression(agg.expression)
-    argument = None if text is None else sql.type_of(text, schema, at)
+    argument = None if text is None else sql.value_type(text, schema, at)
     if argument is not None:
         _refuse_type(agg, argument, at, signed=signed)
     weight = None if agg.weight is None else schema.expression(agg.weight)
@@ -369,9 +369,9 @@ def result_columns(each: Aggregation) -> tuple[Column, ...]:
 
 
 def refuse_clash(columns: tuple[Column, ...], at: Location) -> None:
-    names = [column.name for column in columns]
-    for name in names:
-        if names.count(name) > 1 or name.startswith(RESERVED):
+    lower = [column.name.lower() for column in columns]
+    for name in (column.name for column in columns):
+        if lower.count(name.lower()) > 1 or name.startswith(RESERVED):
             raise ProgramError(
                 f"the name {name!r} is taken",
                 where=at,

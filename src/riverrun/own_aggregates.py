@@ -66,7 +66,7 @@ def checked_own(does: Aggregate, name: str, schema: Schema, at: Location, *, sig
         state=parse(kind.state, at).with_plain_times,
         defaults=defaults(kind.state, at),
         expressions=expressions,
-        types=tuple(sql.type_of(text, schema, at) for text in expressions),
+        types=tuple(sql.value_type(text, schema, at) for text in expressions),
         returns=parse(f"result {kind.returns}", at).with_plain_times.columns[0].type,
         nulls=kind.nulls,
         name=name,

@@ -79,7 +79,7 @@ def checked_columns(
             raise ProgramError(f"the column name {name!r} is reserved", where=at)
         if [other.lower() for other in names].count(name.lower()) > 1:
             raise ProgramError(f"the column {name!r} is given twice", where=at)
-    return tuple(Column(name, sql.type_of(text, schema, at)) for name, text in pairs)
+    return tuple(Column(name, sql.value_type(text, schema, at)) for name, text in pairs)
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,14 @@ class Relation:
         if not pairs:
             raise ProgramError("with_columns needs at least one column", where=at)
         new = checked_columns(pairs, schema, at)
+        for name in named:
+            if (known := schema.taken(name)) not in (None, name):
+                raise ProgramError(
+                    f"the column {name!r} is there as {known!r}",
+                    where=at,
+                    hint="capital letters do not tell columns apart; to replace it, write its name "
+                    "as it is",
+                )
         kept = tuple(column for column in schema.columns if column.name not in named)
         node = WithColumns(self.node, tuple(pairs), Schema((*kept, *new)), at)
         self._keep_table_key(node, {n: quoted(n) for n in schema.names} | dict(pairs))

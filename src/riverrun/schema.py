@@ -21,6 +21,13 @@ WORDS = r"precision|varying|array|with\s+time\s+zone|without\s+time\s+zone"
 HUGE, LONGEST = ("HUGEINT", "UHUGEINT"), "DECIMAL(38,0)"
 """Whole numbers of 128 bits travel as decimals, which have 38 digits."""
 
+UNFIT = r"\b(INTERVAL|UNION|BIGNUM|BIT|VARIANT)\b"
+"""Types of values that cannot travel."""
+UNREADABLE = rf"{UNFIT}|\b(BLOB|GEOMETRY)\b|TIME WITH"
+"""Types that records cannot hold."""
+UNNAMEABLE = re.compile(r'["*\x00-\x1f]')
+"""What stands in no name of a column: formats and queries would take it for something else."""
+
 _PLAIN = re.compile(r"\bTIMESTAMP(_\w+| WITH TIME ZONE)")
 
 METADATA = (
@@ -77,6 +84,10 @@ class Schema:
     def __contains__(self, name: str) -> bool:
         return name in self.names
 
+    def taken(self, name: str) -> str | None:
+        """The column that has the name; SQL does not tell capital letters from small ones."""
+        return next((each for each in self.names if each.lower() == name.lower()), None)
+
     def require(self, name: str, where: object) -> None:
         if name not in self:
             raise ProgramError(
@@ -114,7 +125,7 @@ def parse(ddl: str, where: object = None) -> Schema:
     """`"user string, tags string[], at timestamp"` as a schema. None of it is run as SQL."""
     schema = schema_of([(name, _type(text, ddl, where)) for name, text, _ in _fields(ddl, where)])
     for column in schema.columns:
-        if re.search(r"\b(INTERVAL|UNION|BIT|BLOB|GEOMETRY|VARIANT|NULL)\b|TIME WITH", column.type):
+        if re.search(UNREADABLE, column.type):
             raise ProgramError(
                 f"the type of {column.name!r} is not supported",
                 where=where,
@@ -122,6 +133,13 @@ def parse(ddl: str, where: object = None) -> Schema:
                 hint="use string, numbers, boolean, date, time, timestamp, lists, structs or maps",
             )
     for name in schema.names:
+        if UNNAMEABLE.search(name):
+            raise ProgramError(
+                "a column cannot have this name",
+                where=where,
+                got=repr(name),
+                hint='choose one without ", * and control characters',
+            )
         if name.startswith(RESERVED) or name in dict(METADATA):
             raise ProgramError(
                 f"the column name {name!r} is reserved", where=where, hint="choose another name"

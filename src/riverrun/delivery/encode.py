@@ -43,8 +43,8 @@ def lines(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> list[Line
     """Rows for people and tests, each with the place it takes in the defined order."""
     key = keys.as_json(key_of(output))
     order = "[window_us, 0, 0]" if output.table else "[epoch_us(__at), __pos, __sub]"
-    window = "window_start::TIMESTAMP" if "window_start" in output.schema else "TIMESTAMP 'epoch'"
-    window = f"epoch_us({window})"
+    timed = ("window_start", "TIMESTAMP") in ((c.name, c.type) for c in output.schema.columns)
+    window = "coalesce(epoch_us(window_start::TIMESTAMP), 0)" if timed else "0"
     query = (
         f"SELECT {key} AS key, {object_of(output.schema.names)} AS value, "
         f"{'__op' if output.table else 1} AS op, "

@@ -13,8 +13,8 @@ from riverrun.kernels.program import ReadTopic
 from riverrun.schema import HUGE, LONGEST, METADATA, literal, quoted
 from riverrun.times import AppendTime, ColumnTime, DeviceTime, ProcessingTime
 
-TICK = "/*tick*/"
-LATEST = "/*latest*/"
+TICK = "/*\x01tick*/"
+LATEST = "/*\x01latest*/"
 """Stand in the query for the batch's tick, and for the latest time that is not too far ahead."""
 
 EARLIEST, LAST_YEAR = "TIMESTAMP '0010-01-01'", "TIMESTAMP '9990-01-01'"

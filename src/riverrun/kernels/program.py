@@ -19,7 +19,7 @@ from riverrun.outputs import Delivery, OutputSpec
 from riverrun.schema import Schema
 from riverrun.times import EventTime
 
-CLOSED = "/*closed*/"
+CLOSED = "/*\x01closed*/"
 """Stands in a query for the last slot that is closed."""
 
 

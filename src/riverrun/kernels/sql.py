@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, lru_cache
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from riverrun.errors import JobError, Location, ProgramError
 from riverrun.kernels.functions import Calls, Function
-from riverrun.schema import Schema, first_line, literal, schema_of
+from riverrun.schema import UNFIT, Schema, first_line, literal, schema_of
 
 CLOCK_WORDS = frozenset(
     {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
@@ -93,12 +94,15 @@ def type_of(expression: str, schema: Schema, where: object) -> str:
     """The expression's type over the columns, or an error that says what is wrong with it."""
     visible = where.visible if isinstance(where, Location) else {}
     called = _refuse_unstable(expression, where)
-    query = f"DESCRIBE SELECT ({expression}) AS result FROM checked"
+    # a subquery has no columns but those of the schema, and no name
+    query = f"SELECT ({expression}) AS result FROM (FROM checked)"
     checker = _checker()
     checker.execute(f"CREATE OR REPLACE TEMP TABLE checked ({schema.ddl()})")
     try:
         with _knowing(visible[name] for name in sorted(called & visible.keys())):
-            rows = checker.execute(query).fetchall()
+            rows = checker.execute(f"DESCRIBE {query}").fetchall()
+            # some constants, such as patterns, are looked at only when it runs
+            checker.execute(query)
     except duckdb.Error as error:
         raise _explained(error, expression, schema, where) from error
     found = str(rows[0][1])
@@ -108,6 +112,19 @@ def type_of(expression: str, schema: Schema, where: object) -> str:
             where=where,
             got=expression,
             hint="give each expression as an argument of its own",
+        )
+    return found
+
+
+def value_type(expression: str, schema: Schema, where: object) -> str:
+    """The same of one whose values travel."""
+    found = type_of(expression, schema, where)
+    if re.search(UNFIT, found):
+        raise ProgramError(
+            "an expression gives a value that cannot be kept",
+            where=where,
+            got=f"{expression} is {found}",
+            hint="use it inside of an expression, or cast it, e.g. to varchar",
         )
     return found
 
@@ -193,12 +210,16 @@ def _nodes(query: str) -> Iterator[dict[str, Any]]:
 def _name(node: dict[str, Any]) -> str:
     if "column_names" in node:
         return str(node["column_names"][-1])
+    if node.get("class") == "STAR":
+        return "*"
     return f"{node['function_name']}()" if "function_name" in node else "a subquery"
 
 
 def _reason(node: dict[str, Any]) -> str:
     if node.get("class") == "SUBQUERY":
         return "an expression sees one row; use a join or an aggregate step"
+    if node.get("class") == "STAR":
+        return "an expression gives one value; name its columns one by one"
     if node.get("class") == "WINDOW":
         return "an expression sees one row; use .window(…).agg(…)"
     if node.get("class") == "COLUMN_REF" and node["column_names"][-1].lower() in CLOCK_WORDS:

@@ -80,7 +80,7 @@ def gathered(rows: Node, name: str, at: Location) -> Step:
 
 def changes_as_facts(rows: Node, *, name: str | None, at: Location) -> Step:
     schema = rows.schema.visible
-    if "op" in schema:
+    if schema.taken("op"):
         raise ProgramError(
             "the name 'op' is taken",
             where=at,

@@ -94,7 +94,7 @@ def rank(
     if not isinstance(limit, int) or limit < 1:
         raise ProgramError("a ranking has at least one place", where=at, got=repr(limit))
     text = schema.expression(by)
-    found = sql.type_of(text, schema, at)
+    found = sql.value_type(text, schema, at)
     if nested(found):
         raise ProgramError(
             "rows are ranked by a value that can be ordered", where=at, got=f"{by} is {found}"

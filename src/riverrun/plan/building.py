@@ -57,7 +57,7 @@ def refuse_twice(column: str, columns: tuple[str, ...], at: Location) -> None:
 
 def free_name(name: str, schema: Schema, option: str, at: Location) -> None:
     """Refuses a name for a new column that cannot be one."""
-    if name in schema or not re.fullmatch(r"\w+", name) or name.startswith(RESERVED):
+    if schema.taken(name) or not re.fullmatch(r"\w+", name) or name.startswith(RESERVED):
         raise ProgramError(f"the name {name!r} is taken", where=at, hint=f'{option}="…"')
 
 

@@ -200,7 +200,7 @@ def _schema(
 
 def _with_own_columns(schema: Schema, names: tuple[str, ...], at: Location) -> Schema:
     for name in names:
-        if name in schema:
+        if schema.taken(name):
             raise ProgramError(
                 f"the name {name!r} is taken",
                 where=at,

@@ -27,6 +27,9 @@ GRAIN = 1.0
 LAST_WORD = 2.0
 """Seconds to wait for the broker when a job ends."""
 
+KEPT = 3
+"""Batches whose lag is kept: when one is shown, the next one or two are planned already."""
+
 LAG = "lag.json"
 """The file of a job's status folder that holds its lag."""
 
@@ -73,6 +76,7 @@ class LagBook:
         self.noted_at = 0.0
         self.committed: dict[Partition, int] = {}
         self.answer: Future[Any] | None = None
+        self.batches: dict[int, dict[str, Any]] = {}
 
     def stands(self, read: Offsets) -> None:
         """All batches up to these offsets are committed."""
@@ -88,11 +92,12 @@ class LagBook:
             answers = self.admin.alter_consumer_group_offsets([group])
             self.answer = answers[self.application]
 
-    def plans(self, read: Offsets, ends: Offsets, *, batch: bool) -> None:
-        """The next batch, if there is one, reads up to `read` of what there is."""
+    def plans(self, read: Offsets, ends: Offsets, *, batch: int | None) -> None:
+        """The next batch, of this number, reads up to `read` of what there is. None: there is
+        nothing to do."""
         now = self.clock()
         self.came.note(now, ends)
-        if not batch and now - self.noted_at < GRAIN:
+        if batch is None and now - self.noted_at < GRAIN:
             return
         self.noted_at = now
         rows = {
@@ -104,14 +109,23 @@ class LagBook:
             }
             for partition, end in ends.items()
         }
+        noted = {"at": now, "partitions": rows}
+        if batch is not None:
+            self.batches = {**dict(list(self.batches.items())[1 - KEPT :]), batch: noted}
         with suppress(OSError):
-            private.replace(self.file, json.dumps({"at": now, "partitions": rows}))
+            private.replace(self.file, json.dumps({**noted, "batches": self.batches}))
 
     def close(self) -> None:
         """Nothing more will be read: the broker shall have heard the last of it."""
         if self.answer is not None:
             with suppress(KafkaException, TimeoutError):
                 self.answer.result(LAST_WORD)
+
+
+def of_batch(file: Path, batch: int) -> dict[str, Any] | None:
+    """What was noted when this batch was planned."""
+    found: dict[str, Any] | None = (noted(file) or {}).get("batches", {}).get(str(batch))
+    return found
 
 
 def noted(file: Path) -> dict[str, Any] | None:

@@ -146,7 +146,7 @@ class KafkaPlanner(Planner):
             end = replace(end, control=control, paused=paused)
         if self.book is not None:
             self.book.stands(start.ends)
-            self.book.plans(planned, ends, batch=end is not start)
+            self.book.plans(planned, ends, batch=None if end is start else start.batch)
             if end is start and self.limit:
                 self.book.close()
         if end is not start:

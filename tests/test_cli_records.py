@@ -98,6 +98,7 @@ def test_raw_lines_are_sent_as_they_are(riverrun, topic):
     [
         ('{"value": 1, "partition": 9}', "has no partition 9"),
         ('{"value": 1, "timestamp": "noon"}', "the envelope's timestamp is not a whole number"),
+        ('{"value": 1, "timestamp": 0}', "the timestamp 0 cannot be sent"),
         ('{"value": 1, "headers": 1}', "headers are an object of texts"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from confluent_kafka import Producer
 
 pytestmark = pytest.mark.usefixtures("broker")
 
@@ -13,7 +14,7 @@ def test_a_topic_is_created_listed_described_and_deleted(riverrun):
     created = riverrun("topics", "create", "life", "--partitions", "2")
     assert created.out == "created topic life with 2 partitions\n"
     assert riverrun("topics").out.splitlines()[0].split() == [
-        *("topic", "partitions", "records", "settings")
+        *("topic", "partitions", "offsets", "settings")
     ]
     assert "life" in riverrun("topics", "list").out
     assert riverrun("topics", "describe", "life").out.splitlines()[1].split() == ["0", "0", "0"]
@@ -27,7 +28,7 @@ def test_a_compacted_topic_shows_its_settings(riverrun):
     assert described == {
         "name": "prices",
         "partitions": 1,
-        "records": 0,
+        "span": 0,
         "config": {"cleanup.policy": "compact", "segment.ms": "60000"},
         "offsets": [{"number": 0, "start": 0, "end": 0}],
     }
@@ -37,7 +38,22 @@ def test_records_are_counted_over_all_partitions(riverrun):
     riverrun("topics", "create", "counted", "--partitions", "3")
     riverrun("produce", "counted", stdin='{"a": 1}\n' * 5)
     listed = json.loads(riverrun("topics", "--json").out)
-    assert {topic["name"]: topic["records"] for topic in listed}["counted"] == 5
+    assert {topic["name"]: topic["span"] for topic in listed}["counted"] == 5
+
+
+def test_what_is_counted_is_what_can_be_read(broker, riverrun):
+    riverrun("topics", "create", "committed")
+    producer = Producer({**broker, "transactional.id": "counting"})
+    producer.init_transactions(30)
+    for number in range(3):
+        producer.begin_transaction()
+        producer.produce("committed", str(number))
+        assert producer.flush(30) == 0
+        producer.commit_transaction(30) if number else producer.abort_transaction(30)
+    described = json.loads(riverrun("topics", "describe", "committed", "--count", "--json").out)
+    assert (described["records"], described["span"]) == (2, 6)
+    assert len(riverrun("tail", "committed", "--from", "earliest", "-n", "9").out.splitlines()) == 2
+    assert "records = 2\n" in riverrun("topics", "describe", "committed", "--count").out
 
 
 def test_topics_of_kafka_itself_are_listed_only_on_request(riverrun):

@@ -162,6 +162,6 @@ def test_a_broker_that_is_away_does_not_stop_the_job(tmp_path):
     book = LagBook("away", topics.admin, tmp_path / "missing" / LAG)
     views = Partition("views", 0)
     book.stands({views: 3})
-    book.plans({views: 3}, {views: 9}, batch=True, targets={})
+    book.plans({views: 3}, {views: 9}, batch=0, targets={})
     book.close()
     assert noted(book.file) is None

@@ -81,8 +81,9 @@ def test_a_job_killed_in_the_middle_ends_with_the_table_of_an_undisturbed_run(
         assert shown["state"] == "died"
     with Run(killed, "--once", "--max-events", "20000", home=home) as run:
         assert run.end() == 0, run.error()
-    with Run(calm, "--once", home=home) as run:
+    with Run(calm, "--once", "--max-events", "25000", home=home) as run:
         assert run.end() == 0, run.error()
+        assert_every_number_is_that_of_the_log(broker, home, "calm", run.statuses())
     found = table(broker, "killed-out")
     assert found == table(broker, "calm-out")
     assert {
@@ -93,6 +94,22 @@ def test_a_job_killed_in_the_middle_ends_with_the_table_of_an_undisturbed_run(
     assert sum(row["n"] for row in totals) == EVENTS
     for more in ("total", "sessions", "hops"):
         assert table(broker, f"killed-out-{more}") == table(broker, f"calm-out-{more}")
+
+
+def assert_every_number_is_that_of_the_log(broker, home, app, statuses):
+    offsets = home / "checkpoints" / app / "query" / "offsets"
+    for status in statuses:
+        logged = json.loads((offsets / str(status["batch"])).read_text().splitlines()[-1])
+        found = {name: each["read"] for name, each in status["lag"]["partitions"].items()}
+        assert found == logged["ends"], "what is read after this very batch"
+        assert sum(found.values()) == status["events"]
+        assert sum(each["end"] for each in status["lag"]["partitions"].values()) == EVENTS
+    assert len(statuses) > 2
+    written = statuses[-1]["written"]
+    assert written == {
+        name: sum(value is not None for _, value in records(broker, name)) for name in written
+    }
+    assert len(written) == 4
 
 
 def milliseconds(text: str) -> float:

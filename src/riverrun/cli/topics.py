@@ -12,6 +12,7 @@ from riverrun.embedded import kafka
 from riverrun.errors import InputError
 from riverrun.kafka import admin
 from riverrun.kafka.admin import APPEND_TIME, TIMESTAMP_TYPE
+from riverrun.kafka.browse import Browser
 
 
 @click.group("topics", invoke_without_command=True)
@@ -38,7 +39,10 @@ def command(ctx: click.Context, brokers: str | None, as_json: bool) -> None:
 @options.json_option
 @click.pass_context
 def list_(ctx: click.Context, internal: bool, brokers: str | None, as_json: bool) -> None:
-    """List topics with their partitions, records and settings.
+    """List topics with their partitions, offsets and settings.
+
+    Offsets are those from the first to the next: of records, marks of transactions, and gaps that
+    compaction has left.
 
     \b
     riverrun topics list --internal
@@ -90,7 +94,7 @@ def delete(ctx: click.Context, /, name: str, **given: Any) -> None:
     client = _client(given["brokers"], ctx)
     topic = admin.describe(client, name)
     if not given["yes"]:
-        click.confirm(f"delete topic {name} and its {topic.records:,} records?", abort=True)
+        click.confirm(f"delete topic {name} and its {topic.span:,} offsets?", abort=True)
     admin.delete_topic(client, name)
     if _json(given["as_json"], ctx):
         say_json({"deleted": name})
@@ -100,25 +104,36 @@ def delete(ctx: click.Context, /, name: str, **given: Any) -> None:
 
 @command.command("describe")
 @click.argument("name")
+@click.option("--count", is_flag=True, help="Read the topic, and count its committed records.")
 @options.brokers_option
 @options.json_option
 @click.pass_context
-def describe(ctx: click.Context, name: str, brokers: str | None, as_json: bool) -> None:
+def describe(
+    ctx: click.Context, name: str, count: bool, brokers: str | None, as_json: bool
+) -> None:
     """Show a topic's partitions with their offsets, and its settings.
 
     \b
     riverrun topics describe clicks
+    riverrun topics describe clicks --count
     """
-    topic = admin.describe(_client(brokers, ctx), name)
+    client = _client(brokers, ctx)
+    topic = admin.describe(client, name)
+    counted = {"records": _count(client, name)} if count else {}
     if _json(as_json, ctx):
-        say_json({**_as_dict(topic), "offsets": [vars(p) for p in topic.partitions]})
+        say_json({**_as_dict(topic), **counted, "offsets": [vars(p) for p in topic.partitions]})
         return
     rows = [(str(p.number), f"{p.start:,}", f"{p.end:,}") for p in topic.partitions]
     print_grid(
         ["partition", "first offset", "next offset"], rows, numbers={"first offset", "next offset"}
     )
-    for setting, value in topic.config.items():
+    for setting, value in {**counted, **topic.config}.items():
         click.echo(f"{setting} = {value}")
+
+
+def _count(client: dict[str, str], topic: str) -> int:
+    with Browser(client, topic) as browser:
+        return sum(1 for _ in browser.read(browser.earliest))
 
 
 def _show(client: dict[str, str], *, internal: bool, as_json: bool) -> None:
@@ -128,20 +143,20 @@ def _show(client: dict[str, str], *, internal: bool, as_json: bool) -> None:
     elif not found:
         click.echo("there are no topics (`riverrun topics create NAME` makes one)")
     else:
-        columns = ["topic", "partitions", "records", "settings"]
-        print_grid(columns, map(_row, found), numbers={"partitions", "records"})
+        columns = ["topic", "partitions", "offsets", "settings"]
+        print_grid(columns, map(_row, found), numbers={"partitions", "offsets"})
 
 
 def _row(topic: admin.Topic) -> tuple[str, ...]:
     settings = ", ".join(f"{name}={value}" for name, value in topic.config.items())
-    return topic.name, str(len(topic.partitions)), f"{topic.records:,}", settings
+    return topic.name, str(len(topic.partitions)), f"{topic.span:,}", settings
 
 
 def _as_dict(topic: admin.Topic) -> dict[str, Any]:
     return {
         "name": topic.name,
         "partitions": len(topic.partitions),
-        "records": topic.records,
+        "span": topic.span,
         "config": dict(topic.config),
     }
 

@@ -68,7 +68,7 @@ class Topic:
     config: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def records(self) -> int:
+    def span(self) -> int:
         """By offsets: compaction and transactions leave gaps, so it is an upper bound."""
         return sum(partition.end - partition.start for partition in self.partitions)
 

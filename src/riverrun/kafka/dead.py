@@ -79,7 +79,7 @@ class DeadLetter:
             "partition": facts["partition"],
             "key": self.content("key"),
             "value": self.content("value"),
-            "timestamp": max(round(since.total_seconds() * 1000), 0),
+            "timestamp": max(round(since.total_seconds() * 1000), 1),  # 0 is now
             "headers": headers,
         }
         return {name: value for name, value in fields.items() if value is not None}

@@ -27,6 +27,9 @@ GRAIN = 1.0
 LAST_WORD = 2.0
 """Seconds to wait for the broker when a job ends."""
 
+KEPT = 3
+"""Batches whose lag is kept: when one is shown, the next one or two are planned already."""
+
 LAG = "lag.json"
 """The file of a job's status folder that holds its lag."""
 
@@ -74,6 +77,7 @@ class LagBook:
         self.noted_at = 0.0
         self.committed: dict[Partition, int] = {}
         self.answer: Future[Any] | None = None
+        self.batches: dict[int, dict[str, Any]] = {}
 
     def stands(self, read: Offsets) -> None:
         """All batches up to these offsets are committed."""
@@ -89,13 +93,13 @@ class LagBook:
             answers = self.admin.alter_consumer_group_offsets([group])
             self.answer = answers[self.application]
 
-    def plans(self, read: Offsets, ends: Offsets, *, batch: bool, targets: Offsets) -> None:
-        """The next batch, if there is one, reads up to `read` of what there is. `targets` are of
-        tables that are loaded before others may be read."""
+    def plans(self, read: Offsets, ends: Offsets, *, batch: int | None, targets: Offsets) -> None:
+        """The next batch, of this number, reads up to `read` of what there is. None: there is
+        nothing to do. `targets` are of tables that are loaded before others may be read."""
         now = self.clock()
         self._load(read, targets)
         self.came.note(now, ends)
-        if not batch and now - self.noted_at < GRAIN:
+        if batch is None and now - self.noted_at < GRAIN:
             return
         self.noted_at = now
         rows = {
@@ -107,9 +111,11 @@ class LagBook:
             }
             for partition, end in ends.items()
         }
+        noted = {"at": now, "partitions": rows, "loading": self.loading}
+        if batch is not None:
+            self.batches = {**dict(list(self.batches.items())[1 - KEPT :]), batch: noted}
         with suppress(OSError):
-            noted = {"at": now, "partitions": rows, "loading": self.loading}
-            private.replace(self.file, json.dumps(noted))
+            private.replace(self.file, json.dumps({**noted, "batches": self.batches}))
 
     def _load(self, read: Offsets, targets: Offsets) -> None:
         """How many records of each table are still to be loaded, and how many there were."""
@@ -127,6 +133,12 @@ class LagBook:
         if self.answer is not None:
             with suppress(KafkaException, TimeoutError):
                 self.answer.result(LAST_WORD)
+
+
+def of_batch(file: Path, batch: int) -> dict[str, Any] | None:
+    """What was noted when this batch was planned."""
+    found: dict[str, Any] | None = (noted(file) or {}).get("batches", {}).get(str(batch))
+    return found
 
 
 def noted(file: Path) -> dict[str, Any] | None:

@@ -181,6 +181,7 @@ def _completed(letters: pa.Table, fetch: Fetch) -> pa.Table:
     for row, place in zip(rows, places, strict=True):
         if place is not None and place in found:
             row.update(_original_fields(found[place]))
+            row["__at"] = row["__at"] or row["timestamp"]
     return pa.Table.from_pylist(rows, schema=LETTER)
 
 

@@ -70,7 +70,8 @@ class Running:
     def status(self) -> dict[str, Any] | None:
         """Counts and clocks after the last batch, and the lag; None before the first."""
         status = last_status(self.status_folder)
-        return status and {**status, "lag": lag.noted(self.status_folder / lag.LAG)}
+        file = self.status_folder / lag.LAG
+        return status and {**status, "lag": lag.of_batch(file, status["batch"])}
 
     def watch(self) -> Iterator[dict[str, Any]]:
         """Each batch's status as it is committed, until the query ends or is to end."""

@@ -169,7 +169,8 @@ class KafkaPlanner(Planner):
     def _note(self, start: Offset, admitted: Admitted, ends: Ends, *, batch: bool) -> None:
         if self.book is not None:
             self.book.stands(start.ends)
-            self.book.plans(admitted.ends, ends, batch=batch, targets=admitted.targets)
+            number = start.batch if batch else None
+            self.book.plans(admitted.ends, ends, batch=number, targets=admitted.targets)
             if not batch and self.limit:
                 self.book.close()
 

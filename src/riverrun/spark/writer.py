@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
@@ -25,7 +26,15 @@ from riverrun.kernels.letters import Fetch
 from riverrun.kernels.messages import Status
 from riverrun.kernels.program import Program
 from riverrun.kernels.sql import Evaluator, shared_evaluator
-from riverrun.outputs import Part, Places, Rows, by_destination, destination_of, destinations
+from riverrun.outputs import (
+    OutputSpec,
+    Part,
+    Places,
+    Rows,
+    by_destination,
+    destination_of,
+    destinations,
+)
 from riverrun.spark.zygote import settle
 
 SHOWN = 1000
@@ -83,7 +92,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         delivered = Delivered(outbox.status)
         found = list(outbox.outputs())
         for output, rows in found:
-            outbox.status.written[output.name] = rows.num_rows
+            outbox.status.written[output.name] = _there(output, rows)
         if self.collect is not None:
             _keep(self.collect, [ln for o, r in found for ln in lines(o, r, self.evaluator)])
         else:
@@ -120,6 +129,13 @@ class StreamSink(DataSourceStreamArrowWriter):
                 each.finish(batchId, [message.receipts[number] for message in told])
         shown = [line for message in told for line in message.shown]
         note_status(self.status_folder, self.late_alerts, (batchId, total, shown))
+
+
+def _there(output: OutputSpec, rows: pa.Table) -> int:
+    """How many rows there are: those that are taken back are not."""
+    if not output.table:
+        return int(rows.num_rows)
+    return int(pc.sum(pc.greater(rows["__op"], 0)).as_py() or 0)
 
 
 def _place() -> tuple[int, int]:

@@ -138,11 +138,11 @@ def _send_each(
     headers: Iterable[Any] = repeat(None)
     if "headers" in rows.column_names:
         headers = rows["headers"].to_pylist()
-    times = rows["timestamp"].to_pylist()
+    times = rows["timestamp"].to_pylist()  # of 1970 and before: the client has 0 for now
     for key, value, time, marks in zip(keys, values, times, headers, strict=False):
         while True:
             try:
-                producer.produce(topic, value, key, timestamp=max(time, 0), headers=marks or None)
+                producer.produce(topic, value, key, timestamp=max(time, 1), headers=marks or None)
                 break
             except BufferError:
                 producer.poll(0.1)

@@ -11,10 +11,11 @@ from riverrun.formats import keys
 from riverrun.formats.instants import with_texts
 from riverrun.formats.json_checks import incomplete, lost
 from riverrun.formats.json_columns import Reader
-from riverrun.formats.json_types import object_of, type_tree
+from riverrun.formats.json_types import object_of
 from riverrun.formats.numbers import with_words
 from riverrun.formats.query import run
 from riverrun.formats.sql import SqlFormat
+from riverrun.formats.types import type_tree
 from riverrun.schema import Column, Schema, literal, quoted
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from riverrun.formats.json_types import Type
+from riverrun.formats.types import Type
 from riverrun.schema import literal, quoted, with_plain_times
 
 
@@ -16,7 +16,7 @@ def incomplete(value: str, type: Type, depth: int = 0) -> str:
             return f"({value} IS NULL OR {_holes(f'map_values({value})', type.item, depth)})"
         case "list" | "array":
             return f"({value} IS NULL OR {_holes(_listed(value, type), type.item, depth)})"
-        case _:  # any other is a single value
+        case _:  # any other: a single value
             return f"{value} IS NULL"
 
 
@@ -39,7 +39,7 @@ def lost(value: str, type: Type, json: str, path: str = "$", depth: int = 0) -> 
         case "list" | "array":
             items = _listed(value, type)
             return f"({missing} OR {_lost_items(items, type.item, json, f'{path}[*]', depth)})"
-        case _:  # any other is a single value
+        case _:  # any other: a single value
             return f"({missing})"
 
 

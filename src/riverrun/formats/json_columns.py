@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from riverrun.formats.json_checks import incomplete
 from riverrun.formats.json_scalars import EXACT, whole
-from riverrun.formats.json_types import Reading, type_tree
+from riverrun.formats.json_types import Reading
+from riverrun.formats.types import type_tree
 from riverrun.schema import Column, literal, quoted
 
 

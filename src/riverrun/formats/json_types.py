@@ -4,43 +4,10 @@ that rows become."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
-
-import duckdb
 
 from riverrun.formats.json_scalars import SCALARS, Manner, Scalar
+from riverrun.formats.types import Type
 from riverrun.schema import quoted, with_plain_times
-
-
-@dataclass(frozen=True)
-class Type:
-    """A type of DuckDB's, and what it is made of."""
-
-    text: str
-    kind: str
-    parts: tuple[tuple[str, Type], ...] = ()
-    size: int = 0
-    """Of an array."""
-
-    @property
-    def item(self) -> Type:
-        """Of a list, an array, or the values of a map."""
-        return self.parts[-1][1]
-
-
-@cache
-def type_tree(type: str) -> Type:
-    return _tree(duckdb.type(type))
-
-
-def _tree(found: Any) -> Type:
-    text, kind = str(found), str(found.id)
-    if kind not in ("struct", "list", "map", "array"):
-        return Type(text, kind)
-    parts = dict(found.children)
-    size = int(str(parts.pop("size", 0)))
-    return Type(text, kind, tuple((name, _tree(each)) for name, each in parts.items()), size)
 
 
 @dataclass(frozen=True)
@@ -62,7 +29,7 @@ class Reading:
                 return f"MAP(VARCHAR, {self.read_as(type.item)})"
             case "list" | "array":
                 return f"{self.read_as(type.item)}[]"
-            case _:  # any other is a single value
+            case _:  # any other: a single value
                 return self.scalar(type).read_as
 
     def decoded(self, value: str, type: Type, depth: int = 0) -> str:
@@ -78,7 +45,7 @@ class Reading:
                 items = self._items(value, type.item, depth)
                 fitting = f"CASE WHEN len({value}) = {type.size} THEN {items} END"
                 return f"CAST({fitting} AS {with_plain_times(type.item.text)}[{type.size}])"
-            case _:  # any other is a single value
+            case _:  # any other: a single value
                 return self.scalar(type).made(value)
 
     def _struct(self, value: str, type: Type, depth: int) -> str:

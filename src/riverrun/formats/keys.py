@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 
-from riverrun.formats.json_types import Reading, object_of, type_tree
+from riverrun.formats.json_types import Reading, object_of
+from riverrun.formats.types import type_tree
 from riverrun.schema import Column, Schema, literal, quoted
 
 

@@ -358,7 +358,7 @@ def test_a_time_without_end_is_a_dead_letter(time):
     driver = counted()
     driver.send("t", {"at": time, "device": "a"})
     [letter] = driver.batch()
-    assert letter["value"]["cause"] == f"its time is {time}"
+    assert letter["value"]["cause"] == f"at is not a TIMESTAMP: {time}"
 
 
 @pytest.mark.parametrize("options", [{}, {"time": "_timestamp"}, {"time": rr.append_time()}])

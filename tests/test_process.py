@@ -177,7 +177,7 @@ def test_an_event_that_fails_is_set_aside_and_changes_nothing():
         event | 12:03 | [0, 9]
     """)
     eight, timer = (f"(processors.py:{line_of(text)})" for text in ('"eight"', '("timer")'))
-    cause = "TypeError: seen is [0, 7, 'seven'], not BIGINT[]"
+    cause = "TypeError: seen[] is 'seven', not BIGINT"
     out.of("dead").assert_is(f"""
         topic  | offset | step | cause
         clicks | 1      | step | ValueError: eight {eight}

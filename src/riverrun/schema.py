@@ -64,7 +64,7 @@ class Schema:
     @property
     def with_plain_times(self) -> Schema:
         """As it is after decoding: times are TIMESTAMP, in whatever unit the records have them."""
-        return Schema(tuple(replace(c, type=_PLAIN.sub("TIMESTAMP", c.type)) for c in self.columns))
+        return Schema(tuple(replace(c, type=with_plain_times(c.type)) for c in self.columns))
 
     @property
     def with_metadata(self) -> Schema:
@@ -102,6 +102,10 @@ class Schema:
         visible = self.visible.names
         close = get_close_matches(name, visible, n=1)
         return (f"did you mean {close[0]!r}? " if close else "") + f"columns: {', '.join(visible)}"
+
+
+def with_plain_times(type: str) -> str:
+    return _PLAIN.sub("TIMESTAMP", type)
 
 
 def quoted(name: str) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import atexit
 import importlib
-import json
 import os
 import sys
 from typing import Any
 
 import click
 
+from riverrun import exact
 from riverrun.errors import RiverrunError
 
 COMMANDS = (
@@ -48,7 +48,7 @@ def group() -> None:
 
 
 def say_json(value: Any) -> None:
-    click.echo(json.dumps(value, default=str, ensure_ascii=False))
+    click.echo(exact.dumps(value, other=str))
 
 
 def entry() -> None:

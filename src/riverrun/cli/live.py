@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from rich.live import Live
 from rich.table import Table as Grid
 from rich.text import Text
 
+from riverrun import exact
 from riverrun.cli import clocks
 from riverrun.delivery.alerts import alert_text, begun_and_over
 
@@ -125,7 +125,7 @@ class LiveView:
         for row in clocks.rows(self.name, status):
             click.echo(f"  {clocks.line(row)}")
         for line in status["shown"][:ROWS]:
-            click.echo(f"  {line['op']} {json.dumps(line['value'], ensure_ascii=False)}")
+            click.echo(f"  {line['op']} {exact.dumps(line['value'])}")
         if len(status["shown"]) > ROWS:
             click.echo(f"  … {len(status['shown']) - ROWS} more")
 

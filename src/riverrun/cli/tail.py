@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import chain, islice
@@ -11,6 +10,7 @@ from typing import Any
 import click
 from confluent_kafka import Message
 
+from riverrun import exact
 from riverrun.cli import options, say_json
 from riverrun.embedded import kafka
 from riverrun.errors import InputError
@@ -129,7 +129,7 @@ def _headers(message: Message) -> dict[str, str | None]:
 
 def _parsed(content: bytes | str) -> Any:
     try:
-        return json.loads(content)
+        return exact.loads(content)
     except ValueError:
         return _decoded(content)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
+from riverrun import exact
 from riverrun.app import App
 from riverrun.cli.program_file import load_app
 from riverrun.delivery.encode import Line
@@ -53,7 +53,7 @@ def command(
     else:
         found = _try_on_driver(app, files, ended=not leave_open)
     for line in found:
-        click.echo(json.dumps(line, ensure_ascii=False) if as_json else _text(line))
+        click.echo(exact.dumps(line) if as_json else _text(line))
 
 
 def _try_on_driver(app: App, files: dict[str, Path], *, ended: bool) -> list[Line]:
@@ -85,6 +85,4 @@ def _files(inputs: tuple[str, ...], topics: set[str]) -> dict[str, Path]:
 
 def _text(line: Line) -> str:
     revision = f"  revision {line['revision']}" if line.get("revision") else ""
-    return (
-        f"{line['output']}  {line['op']}  {json.dumps(line['value'], ensure_ascii=False)}{revision}"
-    )
+    return f"{line['output']}  {line['op']}  {exact.dumps(line['value'])}{revision}"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from riverrun.formats import keys
-from riverrun.formats.instants import with_texts
+from riverrun import exact
+from riverrun.formats import JSON, keys
 from riverrun.formats.json_types import object_of
 from riverrun.outputs import Evaluator, OutputSpec
 from riverrun.schema import METADATA, Schema, schema_of
@@ -51,7 +50,7 @@ def lines(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> list[Line
         f"{'__revision' if output.table else 'NULL'} AS revision, {order} AS place "
         f"FROM (SELECT *, {window if output.table else 0} AS window_us FROM rows)"
     )
-    found = evaluator.run(query, rows=with_texts(rows))
+    found = evaluator.run(query, rows=JSON.shown(rows))
     return [_line(output, row) for row in found.to_pylist()]
 
 
@@ -59,8 +58,8 @@ def _line(output: OutputSpec, row: dict[str, Any]) -> Line:
     line: Line = {
         "output": output.name,
         "op": "+" if row["op"] > 0 else "-",
-        "key": json.loads(row["key"]) if row["key"] is not None else None,
-        "value": json.loads(row["value"]),
+        "key": exact.loads(row["key"]) if row["key"] is not None else None,
+        "value": exact.loads(row["value"]),
     }
     if output.table:
         line["revision"] = row["revision"]

@@ -5,35 +5,46 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from riverrun.formats.nesting import changed, holds
+from riverrun.formats.query import run
+
 SECOND = "%Y-%m-%dT%H:%M:%S"
 
 
+FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""Microseconds: the years 1 to 9999."""
+
+
 def with_texts(rows: pa.Table) -> pa.Table:
-    """Timestamps, also in lists and structs, as ISO 8601 text. `__at` stays: it is not written."""
+    """Timestamps, however deep, as ISO 8601 text. `__at` stays: it is not written."""
     for place, field in enumerate(rows.schema):
-        if field.name != "__at" and _timed(field.type):
+        if field.name != "__at" and holds(field.type, pa.types.is_timestamp):
             rows = rows.set_column(place, field.name, texts(rows[field.name].combine_chunks()))
     return rows
 
 
-def _timed(type: pa.DataType) -> bool:
-    if pa.types.is_struct(type):
-        return any(_timed(field.type) for field in type)
-    listed = pa.types.is_list(type) or pa.types.is_large_list(type)
-    return _timed(type.value_type) if listed else pa.types.is_timestamp(type)
-
-
 def texts(times: pa.Array) -> pa.Array:
-    """Times, or lists and structs of them."""
-    if pa.types.is_struct(times.type):
-        names = [field.name for field in times.type]
-        fields = [each if not _timed(each.type) else texts(each) for each in times.flatten()]
-        return pa.StructArray.from_arrays(fields, names=names, mask=times.is_null())
-    if not pa.types.is_timestamp(times.type):
-        values = texts(times.values)
-        return type(times).from_arrays(times.offsets, values, mask=times.is_null())
+    """Times, or what is made of them."""
+    return changed(times, pa.types.is_timestamp, _texts)
+
+
+def _texts(times: pa.Array) -> pa.Array:
     coded = times.dictionary_encode()  # windows repeat: each distinct time is written once
-    return _instants(coded.dictionary).take(coded.indices)
+    known = coded.dictionary.cast(pa.timestamp("us")).cast(pa.int64())
+    usual = pc.and_(pc.less_equal(FIRST, known), pc.less_equal(known, LAST))
+    if pc.all(usual).as_py() is not False:
+        return _instants(coded.dictionary).take(coded.indices)
+    written = _instants(pc.if_else(usual, coded.dictionary, None))
+    return pc.coalesce(written, _beyond(coded.dictionary)).take(coded.indices)
+
+
+def _beyond(times: pa.Array) -> pa.Array:
+    """Expressions may give times that ISO 8601 does not have."""
+    text = "CASE WHEN isfinite(x) THEN replace(x::VARCHAR, ' ', 'T') || 'Z' ELSE x::VARCHAR END"
+    found = run(
+        f"SELECT {text} AS text FROM times", times=pa.table({"x": times.cast(pa.timestamp("us"))})
+    )
+    return found["text"].combine_chunks().cast(pa.string())
 
 
 def _instants(times: pa.Array) -> pa.Array:

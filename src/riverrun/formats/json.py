@@ -9,38 +9,78 @@ import pyarrow as pa
 
 from riverrun.formats import keys
 from riverrun.formats.instants import with_texts
-from riverrun.formats.json_types import decoded, json_type, object_of
+from riverrun.formats.json_checks import incomplete, lost
+from riverrun.formats.json_columns import Reader
+from riverrun.formats.json_types import object_of
+from riverrun.formats.numbers import with_words
 from riverrun.formats.query import run
 from riverrun.formats.sql import SqlFormat
+from riverrun.formats.types import type_tree
 from riverrun.schema import Column, Schema, literal, quoted
 
 
 @dataclass(frozen=True)
 class Json(SqlFormat):
-    """One object per record; times are ISO 8601 text, or numbers if they are declared so."""
+    """One object per record; times are ISO 8601 text, or numbers if they are declared so.
 
-    name = "json"
+    A value that does not fit its type, however deep, is the cause of a dead letter. Lenient, it is
+    rounded to an integer, or null inside lists, structs and maps.
+    """
+
+    name: str = "json"
+    lenient: bool = False
 
     def prepared(self, records: pa.Table, columns: Schema, key: tuple[str, ...]) -> pa.Table:
         return records.append_column("__text", _text(records["__value"]))
 
     def relation(self, columns: Schema, key: tuple[str, ...]) -> str:
-        shape = {column.name: json_type(column.type) for column in columns.columns}
-        fields = [
-            f"{_column(each, columns.only(key))} AS {quoted(each.name)}" for each in columns.columns
+        """Values are read in two steps: what the first gives is used several times."""
+        readers = {each: Reader(each, self.lenient) for each in columns.columns}
+        shape = json.dumps({each.name: reader.read_as for each, reader in readers.items()})
+        first = [
+            f"{reader.first(f'__parsed.{quoted(each.name)}')} AS {_read(each)}"
+            for each, reader in readers.items()
+        ]
+        then = [
+            f"{_column(each, reader, columns.only(key))} AS {quoted(each.name)}"
+            for each, reader in readers.items()
         ]
         gone = ", __value IS NULL AS __gone" if key else ""
         return (
-            f"SELECT *, {_cause(columns, table=bool(key))} AS __cause{gone} FROM "
-            f"(SELECT * EXCLUDE (__parsed), {', '.join(fields)} FROM (SELECT *, "
-            f"TRY(json_transform(__text, {literal(json.dumps(shape))})) AS __parsed FROM lot))"
+            f"SELECT *, {self._cause(columns, table=bool(key))} AS __cause{gone} FROM "
+            f"(SELECT *, {', '.join(then)} FROM (SELECT *, {', '.join(first)} FROM (SELECT *, "
+            f"TRY(json_transform(__text, {literal(shape)})) AS __parsed FROM lot)))"
         )
 
     def value(self, columns: Schema) -> str:
         return object_of(columns.names)
 
     def shown(self, rows: pa.Table) -> pa.Table:
-        return with_texts(rows)
+        return with_words(with_texts(rows))
+
+    def _cause(self, columns: Schema, *, table: bool) -> str:
+        """What is wrong with a record, or NULL. Only those with nulls are looked at."""
+        checks = [
+            *(["WHEN __value IS NULL THEN NULL"] if table else []),
+            "WHEN coalesce(__text, '') = '' THEN 'the value is empty or not UTF-8 text'",
+            "WHEN NOT json_valid(__text) THEN 'the value is not JSON'",
+            "WHEN json_type(__text) <> 'OBJECT' THEN 'the value is not a JSON object'",
+        ]
+        for column in columns.columns:
+            shown = f"left(json_extract_string(__text, {_path(column)}), 100)"
+            wrong = f"{literal(f'{column.name} is not a {column.type}: ')} || {shown}"
+            checks.append(f"WHEN {self._lost(column)} THEN {wrong}")
+        missing = " OR ".join(map(self._incomplete, columns.columns))
+        return f"CASE WHEN {missing} THEN CASE {' '.join(checks)} END END"
+
+    def _incomplete(self, column: Column) -> str:
+        name = quoted(column.name)
+        return f"{name} IS NULL" if self.lenient else incomplete(name, type_tree(column.type))
+
+    def _lost(self, column: Column) -> str:
+        name, path = quoted(column.name), f'$."{column.name}"'
+        type = type_tree("VARCHAR" if self.lenient else column.type)  # as if it had no inside
+        return lost(name, type, "__text", path)
 
 
 def _text(values: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -54,41 +94,14 @@ def _text(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return texts
 
 
-def _column(column: Column, key: Schema) -> str:
-    value = decoded(f"__parsed.{quoted(column.name)}", column.type)
+def _path(column: Column) -> str:
+    return literal(f'$."{column.name}"')
+
+
+def _read(column: Column) -> str:
+    return quoted(f"__read:{column.name}")
+
+
+def _column(column: Column, reader: Reader, key: Schema) -> str:
+    value = reader.then(_read(column))
     return f"coalesce({value}, {keys.read(key, column)})" if column.name in key else value
-
-
-def _cause(columns: Schema, *, table: bool) -> str:
-    """What is wrong with a record, or NULL. Only those with something missing are looked at."""
-    checks = [
-        *(["WHEN __value IS NULL THEN NULL"] if table else []),
-        "WHEN coalesce(__text, '') = '' THEN 'the value is empty or not UTF-8 text'",
-        "WHEN NOT json_valid(__text) THEN 'the value is not JSON'",
-        "WHEN json_type(__text) <> 'OBJECT' THEN 'the value is not a JSON object'",
-    ]
-    for column in columns.columns:
-        path = literal(f'$."{column.name}"')
-        shown = f"left(json_extract_string(__text, {path}), 100)"
-        wrong = f"{literal(f'{column.name} is not a {column.type}: ')} || {shown}"
-        checks.append(f"WHEN {_lost(column)} THEN {wrong}")
-    missing = " OR ".join(map(_incomplete, columns.columns))
-    return f"CASE WHEN {missing} THEN CASE {' '.join(checks)} END END"
-
-
-def _incomplete(column: Column) -> str:
-    name = quoted(column.name)
-    has_nulls = f" OR list_count({name}) < len({name})" if column.type.endswith("[]") else ""
-    return f"{name} IS NULL{has_nulls}"
-
-
-def _lost(column: Column) -> str:
-    """Whether JSON has a value where the column, or an element of its list, is null."""
-    name = quoted(column.name)
-    field, items = literal(f'$."{column.name}"'), literal(f'$."{column.name}"[*]')
-    lost = f"{name} IS NULL AND coalesce(json_type(__text, {field}), 'NULL') <> 'NULL'"
-    if not column.type.endswith("[]"):
-        return lost
-    # an element may be null in JSON too, so those with a value are counted on both sides
-    given = f"list_filter(json_extract(__text, {items}), lambda x: json_type(x) <> 'NULL')"
-    return f"{lost} OR list_count({name}) < len({given})"

@@ -1,14 +1,15 @@
 """How keys are written and read: the text of one text column, JSON for others and for several.
 
 A table's row whose key is null has a key too, since compacted topics take none without: `null` in
-JSON, and for text, which may be anything else, a zero byte.
+JSON, and for text a zero byte; text that begins with one has another before it.
 """
 
 from __future__ import annotations
 
 import json
 
-from riverrun.formats.json_types import decoded, json_type, object_of
+from riverrun.formats.json_types import Reading, object_of
+from riverrun.formats.types import type_tree
 from riverrun.schema import Column, Schema, literal, quoted
 
 
@@ -21,7 +22,10 @@ def written(columns: Schema, *, table: bool) -> str:
     key = quoted(columns.names[0]) if plain(columns) else as_json(columns)
     if not table:
         return key
-    return f"coalesce({key}, {'chr(0)' if plain(columns) else literal('null')})"
+    if not plain(columns):
+        return f"coalesce({key}, 'null')"
+    odd = f"{key} IS NULL OR starts_with({key}, chr(0))"
+    return f"CASE WHEN {odd} THEN chr(0) || coalesce({key}, '') ELSE {key} END"
 
 
 def as_json(columns: Schema) -> str:
@@ -36,9 +40,11 @@ def read(columns: Schema, column: Column) -> str:
     """A column of the key as an expression over records."""
     text = "TRY(decode(__key))"
     if plain(columns):
-        return f"nullif({text}, chr(0))"
+        rest = f"nullif(substr({text}, 2), '')"
+        return f"CASE WHEN starts_with({text}, chr(0)) THEN {rest} ELSE {text} END"
     if len(columns.columns) == 1:
         text = f"{literal('{' + json.dumps(column.name) + ':')} || {text} || '}}'"
-    shape = json.dumps({column.name: json_type(column.type)})
+    reading, type = Reading(), type_tree(column.type)
+    shape = json.dumps({column.name: reading.read_as(type)})
     parsed = f"TRY(json_transform({text}, {literal(shape)})).{quoted(column.name)}"
-    return decoded(parsed, column.type)
+    return reading.decoded(parsed, type)

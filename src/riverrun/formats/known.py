@@ -7,8 +7,9 @@ from riverrun.formats.format import Format
 from riverrun.formats.json import Json
 
 JSON = Json()
+LENIENT = Json("lenient json", lenient=True)
 
-FORMATS: dict[str, Format] = {each.name: each for each in (JSON,)}
+FORMATS: dict[str, Format] = {each.name: each for each in (JSON, LENIENT)}
 
 
 def format_of(given: str | Format, where: object = None) -> Format:

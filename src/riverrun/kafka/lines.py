@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
+from riverrun import exact
 from riverrun.errors import InputError
 from riverrun.kafka.records import Record
 
@@ -43,12 +43,12 @@ class LineFormat:
 
 
 def text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return exact.dumps(value, separators=(",", ":"))
 
 
 def _json(line: str) -> Any:
     try:
-        return json.loads(line)
+        return exact.loads(line)
     except ValueError as error:
         raise InputError(
             "the line is not JSON", got=f"{_short(line)} ({error})", hint=HINT

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
+from decimal import Context, Decimal
 from functools import cache, cached_property
+from math import inf
 from numbers import Integral, Real
 from typing import Any
 
@@ -14,7 +16,12 @@ import polars as pl
 import pyarrow as pa
 
 from riverrun.formats.query import run
+from riverrun.formats.types import Type, type_tree
 from riverrun.schema import Column, Schema, quoted
+
+FLOAT = 3.4028234663852886e38
+"""The largest that a FLOAT holds."""
+WIDE = Context(prec=200)
 
 Check = Callable[[Any], Any]
 """Gives the value as it is stored; a TypeError if it cannot be."""
@@ -69,7 +76,7 @@ def columns_of(schema: Schema) -> Columns:
     arrow = {name: found.schema.field(name).type for name in schema.names}
     types = {name: frame.schema[name] for name in schema.names}
     checks = tuple(
-        _check(column.name, column.type, types[column.name]) for column in schema.columns
+        _check(column.name, type_tree(column.type), types[column.name]) for column in schema.columns
     )
     nested = tuple(type.is_nested() for type in types.values())
     return Columns(schema.names, types, arrow, checks, nested)
@@ -80,22 +87,90 @@ def arrow_type(type: str) -> pa.DataType:
     return columns_of(Schema((Column("value", type),))).arrow["value"]
 
 
-def _check(name: str, sql: str, type: pl.DataType) -> Check:
+def _check(name: str, sql: Type, type: pl.DataType) -> Check:
     def refused(value: Any) -> TypeError:
-        return TypeError(f"{name} is {value!r:.100}, not {sql}")
+        return TypeError(f"{name} is {value!r:.100}, not {sql.text}")
 
+    if sql.parts:
+        return _nested(name, sql, type, refused)
     if type.is_integer():
         return _integer(type, refused)
     if type.is_float():
-        return _float(refused)
+        return _float(type, refused)
+    if isinstance(type, pl.Decimal):
+        return _decimal(type, refused)
     if isinstance(type, pl.Datetime):
         return _moment(refused)
-    # any other: made of others, and checked by what Polars makes of it
+    # any other: checked by what Polars makes of it
     plain = {pl.String: str, pl.Boolean: bool, pl.Date: date, pl.Time: time}.get(type.base_type())
     return _any(type, refused) if plain is None else _plain(plain, refused)
 
 
 Refused = Callable[[Any], TypeError]
+
+
+def _nested(name: str, sql: Type, type: Any, refused: Refused) -> Check:
+    """New lists and dictionaries: what a handler does to its own later is another matter."""
+    if sql.kind == "struct":
+        types = {field.name: field.dtype for field in type.fields}
+        return _struct({n: _check(f"{name}.{n}", each, types[n]) for n, each in sql.parts}, refused)
+    if sql.kind == "map":
+        key = _check(f"{name}[]", sql.parts[0][1], type.key)
+        return _map(key, _check(f"{name}[]", sql.item, type.value), refused)
+    return _list(_check(f"{name}[]", sql.item, type.inner), sql.size, refused)
+
+
+def _struct(checks: dict[str, Check], refused: Refused) -> Check:
+    def check(value: Any) -> Any:
+        if value is None:
+            return None
+        if not isinstance(value, Mapping) or value.keys() != checks.keys():
+            raise refused(value)
+        return {name: each(value[name]) for name, each in checks.items()}
+
+    return check
+
+
+def _map(key: Check, item: Check, refused: Refused) -> Check:
+    def check(value: Any) -> Any:
+        if value is None:
+            return None
+        if not isinstance(value, Mapping):
+            raise refused(value)
+        return {key(name): item(each) for name, each in value.items()}
+
+    return check
+
+
+def _list(item: Check, size: int, refused: Refused) -> Check:
+    def check(value: Any) -> Any:
+        if value is None:
+            return None
+        if isinstance(value, str | bytes | Mapping) or not isinstance(value, Collection):
+            raise refused(value)
+        if size and len(value) != size:
+            raise refused(value)
+        return [item(each) for each in value]
+
+    return check
+
+
+def _decimal(type: pl.Decimal, refused: Refused) -> Check:
+    def check(value: Any) -> Any:
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | Decimal):
+            raise refused(value)
+        found = Decimal(value)
+        digits = found.as_tuple()
+        if not isinstance(digits.exponent, int):  # infinity, or not a number
+            raise refused(value)
+        scaled = found.scaleb(type.scale, WIDE)
+        if scaled != scaled.to_integral_value() or abs(scaled) >= 10 ** (type.precision or 38):
+            raise refused(value)
+        return found
+
+    return check
 
 
 def _integer(dtype: pl.DataType, refused: Refused) -> Check:
@@ -111,13 +186,18 @@ def _integer(dtype: pl.DataType, refused: Refused) -> Check:
     return check
 
 
-def _float(refused: Refused) -> Check:
+def _float(dtype: pl.DataType, refused: Refused) -> Check:
+    most = FLOAT if isinstance(dtype, pl.Float32) else inf
+
     def check(value: Any) -> Any:
-        if value is None or type(value) is float:
+        if value is None or (type(value) is float and -most <= value <= most):
             return value
         if isinstance(value, bool) or not isinstance(value, Real):
             raise refused(value)
-        return float(value)
+        found = float(value)
+        if most < abs(found) < inf:
+            raise refused(value)
+        return found
 
     return check
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from riverrun import exact
 from riverrun.app import App
 from riverrun.config import load
 from riverrun.delivery.encode import Line, ordered
@@ -72,5 +72,5 @@ def run_files(
 def collected(folder: Path) -> list[Line]:
     batches: dict[str, list[Line]] = {}
     for file in sorted(folder.glob("*.json")):
-        batches.setdefault(file.stem.split("-")[0], []).extend(json.loads(file.read_text()))
+        batches.setdefault(file.stem.split("-")[0], []).extend(exact.loads(file.read_text()))
     return [line for batch in sorted(batches) for line in ordered(batches[batch])]

@@ -7,7 +7,6 @@ defines them. After a crash the batch is sent again, with the same keys.
 from __future__ import annotations
 
 import heapq
-import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ import pyarrow as pa
 import urllib3
 from urllib3.exceptions import HTTPError, MaxRetryError
 
+from riverrun import exact
 from riverrun.arguments import checked
 from riverrun.delivery.encode import Line, lines, records
 from riverrun.durations import Duration, microseconds
@@ -118,7 +118,7 @@ class Receipt:
 
     def lines(self) -> Iterator[Line]:
         for pack in self.packs:
-            yield from json.loads(zlib.decompress(pack))
+            yield from exact.loads(zlib.decompress(pack))
 
 
 class WebhookSender(Destination):
@@ -148,7 +148,7 @@ class WebhookSender(Destination):
         # one output, but a union comes by several ways
         ranked = sorted((line for each in found for line in lines(*each, evaluator)), key=_rank)
         starts = range(0, len(ranked), AT_ONCE)
-        packs = (json.dumps(ranked[start : start + AT_ONCE]) for start in starts)
+        packs = (exact.dumps(ranked[start : start + AT_ONCE]) for start in starts)
         return Receipt(part, tuple(zlib.compress(pack.encode(), 1) for pack in packs))
 
     def finish(self, batch: int, receipts: Sequence[Any]) -> None:
@@ -219,7 +219,7 @@ def _letter(step: str, line: Line, cause: str, tick: int) -> dict[str, Any]:
         "timestamp": at,
         "step": step,
         "cause": cause,
-        "key": key if isinstance(key, str) else json.dumps(key),
+        "key": key if isinstance(key, str) else exact.dumps(key),
         "value": _body(line).decode(),
         "__at": at,
         "__pos": -1,
@@ -232,7 +232,7 @@ def _rank(line: Line) -> Any:
 
 
 def _body(line: Line) -> bytes:
-    return json.dumps(line, ensure_ascii=False).encode()
+    return exact.dumps(line).encode()
 
 
 def _short(what: object) -> str:

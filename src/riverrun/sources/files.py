@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from riverrun import exact
 from riverrun.control import Command
 from riverrun.errors import InputError, RecordsGone
 from riverrun.kafka.lines import LineFormat
@@ -163,7 +164,8 @@ def as_bytes(value: Any) -> bytes | None:
     """Text stays as it is, null is a tombstone, everything else is written as JSON."""
     if value is None or isinstance(value, bytes):
         return value
-    return value.encode() if isinstance(value, str) else json.dumps(value).encode()
+    text = value if isinstance(value, str) else exact.dumps(value, ensure_ascii=True)
+    return text.encode()
 
 
 def read_files(files: Mapping[str, Path]) -> MemoryTopics:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -15,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from riverrun import private
+from riverrun import exact, private
 from riverrun.delivery.alerts import LateShares
 from riverrun.delivery.encode import Line, lines, ordered
 from riverrun.delivery.outbox import Outbox
@@ -149,7 +148,7 @@ def _keep(folder: Path, found: list[Line]) -> None:
     """One file per batch and task; a task run again replaces its own."""
     batch, task = _place()
     file = folder / f"{batch:06d}-{task}.json"
-    file.with_suffix(".tmp").write_text(json.dumps(found))
+    file.with_suffix(".tmp").write_text(exact.dumps(found))
     os.replace(file.with_suffix(".tmp"), file)
 
 
@@ -168,13 +167,13 @@ def note_status(
     shares = LateShares(before.get("recent", {}), before.get("alerts", []))
     shares.add(late_alerts, status)
     noted = {**asdict(total), **asdict(shares), "batch": number, "shown": shown}
-    private.replace(folder / "status.json", json.dumps(noted))
+    private.replace(folder / "status.json", exact.dumps(noted))
 
 
 def last_status(folder: Path) -> dict[str, Any] | None:
     """What the last committed batch of this run said; None before the first."""
     try:
-        found: dict[str, Any] = json.loads((folder / "status.json").read_text())
+        found: dict[str, Any] = exact.loads((folder / "status.json").read_text())
     except FileNotFoundError:
         return None
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import riverrun as rr
@@ -61,6 +61,7 @@ def test_tables_that_wait_for_others_come_after_them():
     assert batch == ({teams: 200, USERS: 10, VIEWS: 10}, {})
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 50), st.integers(0, 30)), min_size=1, max_size=8),
     st.integers(1, 40),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import riverrun as rr
+from riverrun import exact
 from riverrun.kafka import admin
 from riverrun.testing import Driver
 from running import Run, produce, records
@@ -141,7 +142,7 @@ def test_every_record_is_a_row_or_a_dead_letter(type):
     assert len(passed) + len(driver.outputs["dead"]) == len(sent)
     for lines in driver.outputs.values():
         for line in lines:
-            json.loads(json.dumps(line["value"], allow_nan=False))
+            exact.dumps(line["value"], allow_nan=False)
 
 
 PROGRAM = """

@@ -193,7 +193,11 @@ def test_odd_numbers_that_leave_a_table_leave_its_aggregates(type, data, seed):
     compare(type, signed, chance, left)
 
 
-OF_FLOATS = {name: agg for name, (agg, _) in (ORDERED | SUMMED).items() if name != "flow"}
+OF_FLOATS = {
+    **{name: agg for name, (agg, _) in ORDERED.items()},
+    # of numbers like these a sum is exact; a variance is so up to rounding
+    **{name: SUMMED[name][0] for name in ("total", "mean")},
+}
 APPROXIMATE = {
     "about": rr.approx_distinct("x"),
     "often": rr.approx_top("x"),
@@ -231,7 +235,9 @@ def standing(app: rr.App, lots: list[list[dict[str, Any]]]) -> str:
 
 @settings(max_examples=8, deadline=None)
 @given(
-    st.lists(st.sampled_from([str(x) if x is not None else None for x in FLOATS]), min_size=2),
+    st.lists(
+        st.sampled_from([None if x is None else str(x) for x in FLOATS]), min_size=2, max_size=12
+    ),
     st.sets(st.integers(1, 10)),
 )
 @example(["1.5", "nan"], {1})

@@ -22,6 +22,7 @@ from riverrun.sources.files import read_files
 from riverrun.spark import session as spark_session
 from riverrun.testing import Driver
 from running import COMMAND
+from test_odd_numbers import OF_FLOATS
 from test_oracle import (
     NOON,
     SCHEMA,
@@ -154,6 +155,32 @@ def test_every_kind_of_step_gives_the_drivers_lines(session, tmp_path):
     driver, lines = on_driver(every_step(), files)
     assert driver.status.late
     assert alike(run_files(session, every_step(), files, tmp_path / "run", ended=True), lines)
+
+
+def of_odd_numbers() -> rr.App:
+    app = rr.App("odd", pages=3)
+    rows = app.stream("t", schema="id bigint, g bigint, x string, i bigint")
+    rows = rows.with_columns(x="x::double", y="x::double")
+    rows.group_by("g", name="all").agg(**OF_FLOATS, total_i=rr.sum("i")).to("all")
+    table = rows.to_table("id", name="table").group_by("g", name="of_table")
+    table.agg(**OF_FLOATS, total_i=rr.sum("i")).to("of_table")
+    rows.group_by("x", name="by_x").agg(count=rr.count()).to("by_x")
+    rows.deduplicate("x", within="1 day").to("once")
+    return app
+
+
+def test_odd_keys_and_numbers_give_the_drivers_lines(session, tmp_path):
+    values = ["nan", "1.5", None, "0.0", "-0.0", "inf", "-inf", "-0.0", "nan", "3e10", "0.0", "inf"]
+    text = ""
+    for number, value in enumerate(values):
+        record = {"id": number % 3, "g": 1, "x": value, "i": (-1) ** (number % 3) * (2**63 - 1)}
+        text += json.dumps({"value": record}) + "\n" * (2 if number % 6 == 5 else 1)
+    files = {"t": tmp_path / "t.jsonl"}
+    files["t"].write_text(text)
+    driver, lines = on_driver(of_odd_numbers(), files)
+    assert not driver.status.causes
+    again = run_files(session, of_odd_numbers(), files, tmp_path / "run", ended=True)
+    assert sorted(map(repr, again)) == sorted(map(repr, lines))
 
 
 def every_join() -> rr.App:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -14,8 +15,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from riverrun.cli import options
+from riverrun.config import Settings
 from riverrun.kafka import admin
+from riverrun.outputs import Places
 from riverrun.runtime import checkpoint, runs
+from riverrun.sources.kafka import KafkaSource
 from running import Run, produce, table
 from test_run import program, views
 
@@ -104,6 +109,30 @@ with checkpoint.held(folder, "shop"), runs.noted(folder, master="local", log=fol
 """
 
 
+def run_out_of_space(folder, noted) -> None:
+    """No file can be made; those that are there can be written as far as they go."""
+    patched = pytest.MonkeyPatch.context()
+    with checkpoint.held(folder, "shop"), runs.noted(folder, **noted), patched as patch:
+        patch.setattr(runs.private, "opened", None)
+        raise OSError("the disk is full")
+
+
+def test_a_full_disk_is_one_clear_error(riverrun, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/somewhere")
+
+    monkeypatch.setattr(options, "settings", full)
+    outcome = riverrun("ps")
+    assert (outcome.code, outcome.err[:30]) == (2, "error: the disk is full [RR500")
+
+
+def test_no_secret_is_in_what_settings_and_places_look_like():
+    secret = {"sasl.password": "secret"}
+    settings = Settings(Path(), Path(), postgres="secret", kafka=secret, spark=secret)
+    places = Places(tuple(secret.items()), "exactly once", "secret")
+    assert "secret" not in f"{settings} {places} {KafkaSource(secret)}"
+
+
 def test_stopped_finished_failed_and_died_are_told_apart(tmp_path, riverrun):
     folder = tmp_path / "home" / "checkpoints" / "shop"
     folder.mkdir(parents=True)
@@ -133,6 +162,11 @@ def test_stopped_finished_failed_and_died_are_told_apart(tmp_path, riverrun):
         assert state() == end
     assert known(riverrun, "shop")["error"] == "no such topic"
     assert "failed: no such topic" in riverrun("ps").out
+    before = (folder / "run.json").stat().st_size
+    with pytest.raises(OSError, match="disk is full"):
+        run_out_of_space(folder, noted)
+    assert "failed: the disk is full" in riverrun("ps").out
+    assert (folder / "run.json").stat().st_size == before
     command = [sys.executable, "-c", HOLDER, str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "runs\n"

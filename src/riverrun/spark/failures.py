@@ -43,5 +43,6 @@ def from_text(text: str) -> RiverrunError:
         # any other: a code of an operator of one's own
         return CODES.get(own[2], JobError)(own[1], **details)
     python = re.findall(r"^(?:\w+\.)*(\w*(?:Error|Exception|Interrupt)): (.+)$", text, re.MULTILINE)
-    got = ": ".join(python[-1]) if python else text.strip().splitlines()[0][:500]
+    first = text.strip().splitlines()[0].partition("terminated with exception: ")
+    got = ": ".join(python[-1]) if python else (first[2] or first[0])[:500]
     return JobError("the job stopped", got=got, hint="the whole story is in the log")

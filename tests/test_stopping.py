@@ -21,6 +21,7 @@ from riverrun.kafka import admin
 from riverrun.outputs import Places
 from riverrun.runtime import checkpoint, runs
 from riverrun.sources.kafka import KafkaSource
+from riverrun.spark.failures import from_text
 from running import Run, produce, table
 from test_run import program, views
 
@@ -124,6 +125,20 @@ def test_a_full_disk_is_one_clear_error(riverrun, monkeypatch):
     monkeypatch.setattr(options, "settings", full)
     outcome = riverrun("ps")
     assert (outcome.code, outcome.err[:30]) == (2, "error: the disk is full [RR500")
+
+
+def test_a_disk_that_is_full_under_spark_is_told_as_such():
+    text = "[STREAM_FAILED] Query [id = 1] terminated with exception: java.io.IOException: "
+    assert from_text(f"{text}No space left on device SQLSTATE: X").fact == "the disk is full"
+    assert from_text(f"{text}odd").got == "java.io.IOException: odd"
+
+
+def test_a_run_after_the_clock_was_set_back_is_a_later_one(tmp_path, monkeypatch):
+    numbers = []
+    for moment in (1_000, 9_000_000, 2_000, 10_000_000):
+        monkeypatch.setattr(checkpoint.time, "time_ns", lambda moment=moment: moment * 1000)
+        numbers.append(checkpoint.identity(tmp_path).run)
+    assert numbers == [1_000, 9_000_000, 9_000_001, 10_000_000]
 
 
 def test_no_secret_is_in_what_settings_and_places_look_like():

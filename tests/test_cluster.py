@@ -194,7 +194,8 @@ def test_what_is_sent_to_yarn_can_be_seen_first(tmp_path, riverrun, monkeypatch)
             "spark.pyspark.python=./environment/bin/python",
             "spark.executor.instances=3",
             f"spark.{prefix}.RIVERRUN_BROKERS=kafka:9092",
-        } <= set(line)
+        } <= set(Path(line[line.index("--properties-file") + 1]).read_text().splitlines())
+        assert "spark.executor.instances" not in str(line), "settings may be secrets"
     local = riverrun("submit", str(file), "--master", "spark://h:7077", "--dry-run")
     assert local.out.startswith(f"riverrun run {file} --master spark://h:7077 --environment same")
 

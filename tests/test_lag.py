@@ -15,6 +15,7 @@ from riverrun.kafka.backlog import Backlog, Retention, backlogs
 from riverrun.kafka.lag import LAG, LagBook, Rates, noted
 from riverrun.kafka.topics import KafkaTopics
 from riverrun.partitions import Partition
+from riverrun.sources import kafka as sources_kafka
 from riverrun.sources.kafka import KafkaPlanner
 from riverrun.sources.pacing import Pacer
 from riverrun.sources.source import Circumstances
@@ -147,6 +148,20 @@ def test_what_retention_will_delete_is_told_from_the_settings_of_the_topic(broke
     [first, _] = backlogs(broker, "short-lived-app", None)
     assert first.deleted_in_seconds == pytest.approx(10, abs=5)
     assert first.rate_out is None, "nobody here knows of the job"
+
+
+@pytest.mark.broker
+def test_a_clock_that_jumps_neither_stops_batches_nor_goes_back(broker, tmp_path, monkeypatch):
+    admin.create_topic(broker, "jumping", partitions=2)
+    send(broker, "jumping", 40)
+    plan = planner(broker, "jumping", tmp_path / LAG, most=10)
+    end, ticks, day = plan.first(), [], 86_400_000_000
+    for moment in (10 * day, 11 * day, 9 * day, 10 * day):
+        monkeypatch.setattr(sources_kafka, "_now", lambda moment=moment: moment)
+        end = plan.next(end)
+        ticks.append(end.tick // day)
+    assert ticks == [10, 11, 11, 11]
+    assert sum(end.ends.values()) == 40
 
 
 @pytest.mark.broker

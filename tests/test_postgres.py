@@ -163,8 +163,14 @@ def test_a_wrong_address_or_account_is_an_error_before_anything_starts(url, word
 
 
 def test_an_address_that_cannot_be_read_is_an_error_that_shows_no_password():
-    with pytest.raises(DatabaseError, match="cannot be read"):
-        in_postgres("postgres//secret")
+    for address in (
+        "postgres//secret",
+        "postgres://ann:secret",
+        "postgresql://ann:a secret@db/shop",
+    ):
+        with pytest.raises(DatabaseError, match="cannot be read") as caught:
+            in_postgres(address)
+        assert "secret" not in str(caught.value)
     assert "secret" not in str(in_postgres("postgresql://ann:secret@db/shop").destination.where)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -14,8 +15,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from riverrun.cli import options
+from riverrun.config import Settings
 from riverrun.kafka import admin
+from riverrun.outputs import Places
 from riverrun.runtime import checkpoint, runs
+from riverrun.sources.kafka import KafkaSource
+from riverrun.spark.failures import from_text
 from running import Run, produce, table
 from test_run import program, views
 
@@ -104,6 +110,44 @@ with checkpoint.held(folder, "shop"), runs.noted(folder, master="local", log=fol
 """
 
 
+def run_out_of_space(folder, noted) -> None:
+    """No file can be made; those that are there can be written as far as they go."""
+    patched = pytest.MonkeyPatch.context()
+    with checkpoint.held(folder, "shop"), runs.noted(folder, **noted), patched as patch:
+        patch.setattr(runs.private, "opened", None)
+        raise OSError("the disk is full")
+
+
+def test_a_full_disk_is_one_clear_error(riverrun, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/somewhere")
+
+    monkeypatch.setattr(options, "settings", full)
+    outcome = riverrun("ps")
+    assert (outcome.code, outcome.err[:30]) == (2, "error: the disk is full [RR500")
+
+
+def test_a_disk_that_is_full_under_spark_is_told_as_such():
+    text = "[STREAM_FAILED] Query [id = 1] terminated with exception: java.io.IOException: "
+    assert from_text(f"{text}No space left on device SQLSTATE: X").fact == "the disk is full"
+    assert from_text(f"{text}odd").got == "java.io.IOException: odd"
+
+
+def test_a_run_after_the_clock_was_set_back_is_a_later_one(tmp_path, monkeypatch):
+    numbers = []
+    for moment in (1_000, 9_000_000, 2_000, 10_000_000):
+        monkeypatch.setattr(checkpoint.time, "time_ns", lambda moment=moment: moment * 1000)
+        numbers.append(checkpoint.identity(tmp_path).run)
+    assert numbers == [1_000, 9_000_000, 9_000_001, 10_000_000]
+
+
+def test_no_secret_is_in_what_settings_and_places_look_like():
+    secret = {"sasl.password": "secret"}
+    settings = Settings(Path(), Path(), postgres="secret", kafka=secret, spark=secret)
+    places = Places(tuple(secret.items()), "exactly once", "secret")
+    assert "secret" not in f"{settings} {places} {KafkaSource(secret)}"
+
+
 def test_stopped_finished_failed_and_died_are_told_apart(tmp_path, riverrun):
     folder = tmp_path / "home" / "checkpoints" / "shop"
     folder.mkdir(parents=True)
@@ -133,6 +177,11 @@ def test_stopped_finished_failed_and_died_are_told_apart(tmp_path, riverrun):
         assert state() == end
     assert known(riverrun, "shop")["error"] == "no such topic"
     assert "failed: no such topic" in riverrun("ps").out
+    before = (folder / "run.json").stat().st_size
+    with pytest.raises(OSError, match="disk is full"):
+        run_out_of_space(folder, noted)
+    assert "failed: the disk is full" in riverrun("ps").out
+    assert (folder / "run.json").stat().st_size == before
     command = [sys.executable, "-c", HOLDER, str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "runs\n"

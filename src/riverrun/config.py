@@ -32,9 +32,9 @@ class Settings:
     home: Path
     cache: Path
     brokers: str | None = None
-    postgres: str | None = None
-    kafka: Mapping[str, str] = field(default_factory=dict)
-    spark: Mapping[str, str] = field(default_factory=dict)
+    postgres: str | None = field(default=None, repr=False)
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
+    spark: Mapping[str, str] = field(default_factory=dict, repr=False)
     master: str = "local[*]"
     checkpoints: Path | None = None
     environment: str = "same"

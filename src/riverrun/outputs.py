@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import pyarrow as pa
@@ -31,10 +31,10 @@ Need = Literal["PostgreSQL", "one machine"]
 class Places:
     """What destinations need to know of their surroundings."""
 
-    kafka: tuple[tuple[str, str], ...]
+    kafka: tuple[tuple[str, str], ...] = field(repr=False)
     """Settings of librdkafka."""
     delivery: Delivery
-    postgres: str | None = None
+    postgres: str | None = field(default=None, repr=False)
     """The address of PostgreSQL, for programs that need it."""
 
 

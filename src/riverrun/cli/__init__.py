@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import importlib
 import os
 import sys
@@ -11,13 +12,16 @@ from typing import Any
 import click
 
 from riverrun import exact
-from riverrun.errors import RiverrunError
+from riverrun.errors import JobError, RiverrunError
 
 COMMANDS = (
     "backup", "bench", "check", "clocks", "control", "dead", "demo", "describe", "down", "lag",
     "package", "pause", "produce", "ps", "restore", "resume", "run", "status", "stop", "submit",
     "tail", "topics", "try", "up",
 )  # fmt: skip
+
+
+ROOM = "make room; nothing is lost, and the next run goes on after the last batch"
 
 
 class _Lazy(click.Group):
@@ -79,3 +83,9 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(0)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        click.secho("error: ", fg="red", nl=False, err=True)
+        click.echo(str(JobError("the disk is full", where=error.filename, hint=ROOM)), err=True)
+        sys.exit(2)

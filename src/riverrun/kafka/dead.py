@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -96,7 +96,7 @@ def _bytes(facts: Mapping[str, Any], field: str) -> bytes | None:
 class DeadLetters:
     """The topics APP.dead, and APP.dead.retried, which holds the places of records sent again."""
 
-    client: Mapping[str, str]
+    client: Mapping[str, str] = field(repr=False)
     application: str
 
     @property

@@ -87,7 +87,15 @@ def identity(folder: Path, *, keep_written: bool = False) -> Identity:
     file, query = folder / "id", folder / "query"
     if not file.exists() or not query.exists():
         private.write(file, uuid.uuid4().hex)
-    return Identity(file.read_text(), time.time_ns() // 1000, keep_written)
+    return Identity(file.read_text(), _next_run(folder / "number"), keep_written)
+
+
+def _next_run(last: Path) -> int:
+    """The time, since other machines count, too; above the last one here if the clock went back."""
+    before = int(last.read_text()) if last.exists() else 0
+    number = max(time.time_ns() // 1000, before + 1)
+    private.replace(last, str(number))
+    return number
 
 
 def note(folder: Path, shape: Shape) -> None:

@@ -14,6 +14,8 @@ from typing import Any, Literal
 from riverrun import private
 
 FILE = "run.json"
+ROOM, LONGEST = 16 << 10, 2_000
+"""Bytes of the file, and signs of an error that are kept: one may take six bytes."""
 
 End = Literal["stopped", "finished", "failed"]
 """A run that was killed has none: nobody was left to note it."""
@@ -27,21 +29,29 @@ class Run:
         self.facts = facts
         self.end: End = "stopped"
 
+    def begin(self) -> None:
+        private.replace(self.file, self._text())
+
     def note(self, **more: Any) -> None:
+        """In place: what the file takes is taken before, so that a full disk can be noted, too."""
         self.facts |= more
-        private.replace(self.file, json.dumps(self.facts))
+        with self.file.open("r+") as file:
+            file.write(self._text())
+
+    def _text(self) -> str:
+        return json.dumps(self.facts).ljust(ROOM)
 
 
 @contextmanager
 def noted(folder: Path, *, master: str, log: Path) -> Iterator[Run]:
     """Keeps the note while the block runs, and how it ends; the folder is held meanwhile."""
     run = Run(folder, pid=os.getpid(), host=socket.gethostname(), master=master, log=str(log))
-    run.note()
+    run.begin()
     error: str | None = None
     try:
         yield run
     except Exception as failed:
-        run.end, error = "failed", str(failed) or type(failed).__name__
+        run.end, error = "failed", (str(failed) or type(failed).__name__)[:LONGEST]
         raise
     finally:
         with suppress(OSError):  # a full disk hides no other error

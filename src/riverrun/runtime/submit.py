@@ -17,7 +17,7 @@ from riverrun.embedded import process
 from riverrun.embedded.spark_cluster import spark_home
 from riverrun.errors import ConfigError, JobError
 from riverrun.runtime import applications
-from riverrun.spark import executors, session
+from riverrun.spark import executors, properties, session
 from riverrun.spark.executors import UNPACKED
 
 BEGINS_WITHIN = 180.0
@@ -78,8 +78,8 @@ def spark_submit(
     command += ["--deploy-mode", deploy_mode, "--name", app.name, "--py-files", str(code)]
     if (file := settings_file()) is not None:
         command += ["--files", str(file)]
-    for name, value in _configuration(settings, chosen).items():
-        command += ["--conf", f"{name}={value}"]
+    given = properties.written(sent / "spark.properties", _configuration(settings, chosen))
+    command += properties.option(given)
     main = Path(__file__).parents[1] / "cli" / "submitted.py"
     return [*command, str(main), Path(app.at.file).stem, json.dumps(dict(options))]
 

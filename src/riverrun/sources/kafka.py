@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import groupby
 
@@ -41,7 +41,7 @@ QUIET_TICK = 1_000_000
 class KafkaSource(Source):
     """Topics of a cluster. `client` are librdkafka's settings."""
 
-    client: Mapping[str, str]
+    client: Mapping[str, str] = field(repr=False)
     wall = True
 
     def planner(self, job: Circumstances) -> KafkaPlanner:

@@ -19,6 +19,9 @@ CODES = {
 }
 
 
+FULL = "No space left on device"
+
+
 @contextmanager
 def translated() -> Iterator[None]:
     """Raises riverrun's own error in place of the stack of Java and Python around it."""
@@ -43,5 +46,8 @@ def from_text(text: str) -> RiverrunError:
         # any other: a code of an operator of one's own
         return CODES.get(own[2], JobError)(own[1], **details)
     python = re.findall(r"^(?:\w+\.)*(\w*(?:Error|Exception|Interrupt)): (.+)$", text, re.MULTILINE)
-    got = ": ".join(python[-1]) if python else text.strip().splitlines()[0][:500]
+    if FULL in text:
+        return JobError("the disk is full", got=FULL, hint="make room, and run it again")
+    first = text.strip().splitlines()[0].partition("terminated with exception: ")
+    got = ": ".join(python[-1]) if python else (first[2] or first[0])[:500]
     return JobError("the job stopped", got=got, hint="the whole story is in the log")

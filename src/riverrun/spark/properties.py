@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from riverrun import private
 
 
 def written(file: Path, settings: Mapping[str, str]) -> Path:
-    lines = (f"{_escaped(name)}={_escaped(str(value))}\n" for name, value in settings.items())
+    lines = (f"{name}={_escaped(str(value))}\n" for name, value in settings.items())
     private.write(file, "".join(lines))
     return file
 
@@ -22,4 +21,4 @@ def option(file: Path) -> list[str]:
 
 def _escaped(text: str) -> str:
     """As Java's Properties read it."""
-    return re.sub(r"[\\=:#! ]", r"\\\g<0>", text).replace("\n", "\\n")
+    return text.replace("\\", "\\\\").replace("\n", "\\n")

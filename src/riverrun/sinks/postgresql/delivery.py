@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from typing import Any
 
@@ -281,15 +282,17 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _address(url: str) -> str:
-    """Without the password."""
-    try:
+    """Without the password. What is wrong with one is not shown: it may be the password."""
+    given: dict[str, Any] | None = None
+    with suppress(psycopg.Error):
         given = conninfo_to_dict(url)
-    except psycopg.Error as error:
+    if given is None or not re.fullmatch(r"[\d,]*", str(given.get("port", ""))):
         raise DatabaseError(
             "the address of PostgreSQL cannot be read",
-            got=_one_line(error),
-            hint='write it as "postgresql://user:password@host:5432/database"',
-        ) from error
+            where="`postgres` in riverrun.toml, or RIVERRUN_POSTGRES",
+            hint='write it as "postgresql://user:password@host:5432/database", and in the password'
+            " @ as %40, : as %3A, / as %2F",
+        )
     host, port = given.get("host", "localhost"), given.get("port", 5432)
     return f"{host}:{port}/{given.get('dbname', given.get('user', ''))}"
 

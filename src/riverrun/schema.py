@@ -170,7 +170,7 @@ def nested(type: str) -> bool:
     return type.endswith("]") or type.startswith(("STRUCT", "MAP"))
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     return str(error).strip().splitlines()[0]
 
 

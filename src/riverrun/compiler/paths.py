@@ -30,6 +30,13 @@ from riverrun.schema import column_list, quoted
 Path = tuple[Edge, str | None]
 """Where rows come from, and the query; None passes them on as they are."""
 
+CARRIED = {
+    "HUGEINT": "CAST(CAST(({0}) AS DECIMAL(38, 0)) AS HUGEINT)",
+    "UHUGEINT": "CAST(CAST(({0}) AS DECIMAL(38, 0)) AS UHUGEINT)",
+    "TIME": "CASE WHEN ({0}) = TIME '24:00:00' THEN error('24:00:00 is no time') ELSE ({0}) END",
+}
+"""Expressions of types that have values which Arrow has not."""
+
 
 def paths(node: Node) -> Iterator[Path]:
     """Every way from an origin's rows to this node."""
@@ -90,13 +97,21 @@ def _stateless(node: Where | Select | WithColumns | Map | Explode | Versions, so
 
 def _computed(node: Select | WithColumns) -> str:
     """The columns of a node. A version that deletes has its key and nothing to compute with."""
-    given = [(name, sql, sql == quoted(name)) for name, sql in node.columns]
+    given = [(name, _carried(node, name, sql), sql == quoted(name)) for name, sql in node.columns]
     if form_of(node) != "versions":
         return ", ".join(f"({sql}) AS {quoted(name)}" for name, sql, _ in given)
     return ", ".join(
         f"({sql if same else f'CASE WHEN NOT {GONE} THEN ({sql}) END'}) AS {quoted(name)}"
         for name, sql, same in given
     )
+
+
+def _carried(node: Select | WithColumns, name: str, sql: str) -> str:
+    """What rows cannot carry is an error of its expression. A column has been looked at before."""
+    if sql == quoted(name):
+        return sql
+    # any other: all its values can be carried
+    return CARRIED.get(node.schema.type_of(name), "{0}").format(sql)
 
 
 def _where(node: Where, source: str) -> str:

@@ -128,3 +128,14 @@ def test_try_prints_decimals_as_they_are(tmp_path, riverrun):
     for options in ((), ("--json",)):
         found = riverrun("try", str(program), "--input", f"t={given}", *options)
         assert '{"d": 1234567890123456.78}' in found.out
+
+
+def test_lenient_json_rounds_and_makes_null_what_does_not_fit_inside():
+    app = rr.App("lenient")
+    schema = "n bigint, s struct(a bigint), l int[]"
+    app.stream("t", schema=schema, format="lenient json").to("out")
+    driver = Driver(app)
+    driver.send("t", {"n": 1.5, "s": {"a": "x"}, "l": [2.75, "x"]}, {"n": "x"})
+    line, letter = driver.batch().of("out"), driver.outputs["dead"]
+    assert [each["value"] for each in line] == [{"n": 2, "s": {"a": None}, "l": [3, None]}]
+    assert [each["value"]["cause"] for each in letter] == ["n is not a BIGINT: x"]

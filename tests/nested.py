@@ -41,6 +41,10 @@ def shown(number: Decimal) -> float | Decimal:
     return float(number) if Decimal(repr(float(number))) == number else number
 
 
+def _without_zeros(text: str) -> str:
+    return text.rstrip("0") if "." in text else text
+
+
 def integers(ddl: str, low: int, high: int) -> Kind:
     numbers = st.integers(low, high) | st.sampled_from([low, high])
     good = plain(numbers) | numbers.map(lambda n: Given(str(n), n))
@@ -85,7 +89,7 @@ SCALARS = [
     ),
     Kind(
         "time",
-        plain(st.times().map(lambda at: at.replace(fold=0).isoformat())),
+        plain(st.times().map(lambda at: _without_zeros(at.replace(fold=0).isoformat()))),
         st.sampled_from(["x", 5, "24:00:00", "12:00:00+02"]),
     ),
     Kind("timestamp", MICROS.map(iso).map(lambda at: Given(at, at)), st.sampled_from(NO_TIME)),

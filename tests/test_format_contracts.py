@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from riverrun.formats import JSON, Format
+from riverrun.formats import FORMATS, JSON, Format
 from riverrun.testing.contracts.formats import FormatContract
 
 
@@ -11,3 +11,10 @@ class TestJson(FormatContract):
 
     def format(self) -> Format:
         return JSON
+
+
+class TestLenientJson(FormatContract):
+    garbage = TestJson.garbage
+
+    def format(self) -> Format:
+        return FORMATS["lenient json"]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import riverrun as rr
 from nested import Given, Kind, kinds, maybe
+from riverrun import config, exact
+from riverrun.embedded import java
+from riverrun.runtime.trial import run_files
+from riverrun.sources.files import read_files
+from riverrun.spark import session as spark_session
 from riverrun.testing import Driver
 
 
@@ -59,3 +66,58 @@ def test_a_value_that_does_not_fit_is_a_dead_letter_and_harms_no_other(data):
     assert out(driver) == [{"c0": good.leaves, "n": 0}, {"c0": good.leaves, "n": 2}]
     [cause] = letters(driver)
     assert cause.startswith("c0 is not a ")
+
+
+SHORT = ["bigint", "decimal(18, 2)", "date", "time", "timestamp", "timestamp_ms", "double"]
+GIVEN: dict[str, tuple[Any, Any]] = {
+    "bigint": (2**60 + 1, 1.5),
+    "decimal(18, 2)": (Decimal("1234567890123456.78"), "x"),
+    "date": ("2026-01-01", "infinity"),
+    "time": ("12:00:00", "24:00:00"),
+    "timestamp": ("2026-01-01T00:00:00.000005Z", "-infinity"),
+    "timestamp_ms": (0, "x"),
+    "double": ("NaN", [1.5]),
+}
+"""A value of each type, and one that is none."""
+
+
+def wrapped(value: Any) -> dict[str, Any]:
+    return {"l": [{"a": value}], "s": {"a": {"k": value}}, "m": {"k": [value]}}
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory):
+    settings = config.load(environ={}).override(master="local[2]")
+    folder = tmp_path_factory.mktemp("spark")
+    found = java.find(settings.cache)
+    spark = spark_session.start("tests", settings=settings, java=found, folder=folder)
+    yield spark.session
+    spark.stop()
+
+
+@pytest.mark.spark
+def test_both_engines_read_and_write_the_same(tmp_path, session):
+    app = rr.App("nested")
+    for n, ddl in enumerate(SHORT):
+        schema = f"l struct(a {ddl})[], s struct(a map(string, {ddl})), m map(string, {ddl}[])"
+        app.stream(f"t{n}", schema=schema).to(f"out{n}")
+    files = {}
+    for n, ddl in enumerate(SHORT):
+        files[f"t{n}"] = tmp_path / f"t{n}.jsonl"
+        good, bad = map(wrapped, GIVEN[ddl])
+        wrong = [{**good, name: bad[name]} for name in good]
+        lines = map(exact.dumps, (good, *wrong, good))
+        files[f"t{n}"].write_text("".join(f"{line}\n" for line in lines))
+    found = run_files(session, app, files, tmp_path / "run", ended=True)
+    driver = Driver(app)
+    driver.topics = read_files(files)
+    assert ordered_lines(found) == ordered_lines([*driver.batch(), *driver.end()])
+    times = "1970-01-01T00:00:00Z"
+    for n, ddl in enumerate(SHORT):
+        leaves = wrapped(times if ddl == "timestamp_ms" else GIVEN[ddl][0])
+        assert [row["value"] for row in found if row["output"] == f"out{n}"] == [leaves, leaves]
+    assert len([row for row in found if row["output"] == "dead"]) == 3 * len(SHORT)
+
+
+def ordered_lines(lines: list[Any]) -> list[str]:
+    return sorted(exact.dumps(line, sort_keys=True) for line in lines)

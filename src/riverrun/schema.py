@@ -117,8 +117,14 @@ def literal(text: str) -> str:
 
 
 def in_range(expression: str, type: str) -> str:
-    """The expression, which fails where a number has more digits than can travel."""
-    return f"(({expression})::{LONGEST})::{type}" if type in HUGE else expression
+    """The expression, which fails where rows cannot carry its value: Arrow has numbers of 38
+    digits, and no 24:00."""
+    if type in HUGE:
+        return f"(({expression})::{LONGEST})::{type}"
+    if type == "TIME":
+        wrong = "error('24:00:00 is no time')"
+        return f"CASE WHEN ({expression}) = TIME '24:00' THEN {wrong} ELSE ({expression}) END"
+    return expression
 
 
 def schema_of(pairs: list[tuple[str, str]]) -> Schema:
@@ -242,7 +248,7 @@ def nested(type: str) -> bool:
     return type.endswith("]") or type.startswith(("STRUCT", "MAP"))
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     return str(error).strip().splitlines()[0]
 
 

@@ -91,9 +91,11 @@ def _stateless(node: Where | Select | WithColumns | Map | Explode | Versions, so
 def _computed(node: Select | WithColumns) -> str:
     """The columns of a node. A version that deletes has its key and nothing to compute with."""
     given = [
-        (name, in_range(sql, node.schema.type_of(name)), sql == quoted(name))
+        # a column has been looked at before
+        (name, sql, True) if sql == quoted(name)
+        else (name, in_range(sql, node.schema.type_of(name)), False)
         for name, sql in node.columns
-    ]
+    ]  # fmt: skip
     if form_of(node) != "versions":
         return ", ".join(f"({sql}) AS {quoted(name)}" for name, sql, _ in given)
     return ", ".join(

@@ -42,16 +42,21 @@ def lines(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> list[Line
     """Rows for people and tests, each with the place it takes in the defined order."""
     key = keys.as_json(key_of(output))
     order = "[window_us, 0, 0]" if output.table else "[epoch_us(__at), __pos, __sub]"
-    timed = ("window_start", "TIMESTAMP") in ((c.name, c.type) for c in output.schema.columns)
-    window = "coalesce(epoch_us(window_start::TIMESTAMP), 0)" if timed else "0"
     query = (
         f"SELECT {key} AS key, {object_of(output.schema.names)} AS value, "
         f"{'__op' if output.table else 1} AS op, "
         f"{'__revision' if output.table else 'NULL'} AS revision, {order} AS place "
-        f"FROM (SELECT *, {window if output.table else 0} AS window_us FROM rows)"
+        "FROM rows"
     )
-    found = evaluator.run(query, rows=JSON.shown(rows))
+    found = evaluator.run(query, rows=JSON.shown(rows).append_column("window_us", _starts(rows)))
     return [_line(output, row) for row in found.to_pylist()]
+
+
+def _starts(rows: pa.Table) -> pa.ChunkedArray | pa.Array:
+    """When the windows of rows begin, if they are rows of windows."""
+    if "window_start" in rows.column_names and pa.types.is_timestamp(rows["window_start"].type):
+        return rows["window_start"].cast(pa.int64()).fill_null(0)
+    return pa.array([0] * rows.num_rows, pa.int64())
 
 
 def _line(output: OutputSpec, row: dict[str, Any]) -> Line:

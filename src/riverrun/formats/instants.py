@@ -40,7 +40,8 @@ def _texts(times: pa.Array) -> pa.Array:
 
 def _beyond(times: pa.Array) -> pa.Array:
     """Expressions may give times that ISO 8601 does not have."""
-    text = "CASE WHEN isfinite(x) THEN replace(x::VARCHAR, ' ', 'T') || 'Z' ELSE x::VARCHAR END"
+    iso = "format('{:04d}', year(x)) || strftime(x, '-%m-%dT%H:%M:%S.%fZ')"
+    text = f"CASE WHEN isfinite(x) THEN replace({iso}, '.000000', '') ELSE x::VARCHAR END"
     found = run(
         f"SELECT {text} AS text FROM times", times=pa.table({"x": times.cast(pa.timestamp("us"))})
     )

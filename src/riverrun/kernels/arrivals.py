@@ -17,9 +17,6 @@ TICK = "/*\x01tick*/"
 LATEST = "/*\x01latest*/"
 """Stand in the query for the batch's tick, and for the latest time that is not too far ahead."""
 
-EARLIEST, LAST_YEAR = "TIMESTAMP '0010-01-01'", "TIMESTAMP '9990-01-01'"
-"""Event times are within: there is room for a window, and for a zone's offset, on either side."""
-
 RECORDED = "TRY(make_timestamp(__timestamp * 1000))"
 
 
@@ -120,7 +117,6 @@ def _metadata(name: str, source: ReadTopic) -> str:
 
 def _cause(source: ReadTopic) -> str:
     """Why a record cannot be read, or has no time, producer or key; else NULL."""
-    moment = _stated_moment(source)
     nameless = [
         f"WHEN {quoted(key)} IS NULL THEN {literal(f'no key: {key} is missing')}"
         for key in source.table_key
@@ -129,8 +125,6 @@ def _cause(source: ReadTopic) -> str:
         "WHEN __cause IS NOT NULL THEN __cause",
         *([f"WHEN __gone THEN CASE {' '.join(nameless)} END"] if nameless else []),
         *(f"WHEN {test} THEN {literal(cause)}" for test, cause in _absent(source).items()),
-        f"WHEN NOT {moment} BETWEEN {EARLIEST} AND {LAST_YEAR} THEN "
-        f"'its time is out of range: ' || {moment}::VARCHAR",
         *nameless,
         *map(_too_long, (c.name for c in source.fields.columns if c.type in HUGE)),
     ]

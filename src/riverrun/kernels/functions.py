@@ -173,7 +173,7 @@ class Function(Visible):
             return array.cast(wanted)
         raise TypeError(f"the result is of type {array.type}, not {self.type}")
 
-    def failed(self, error: Exception) -> FunctionError:
+    def failed(self, error: BaseException) -> FunctionError:
         return FunctionError(cause_in(error, self.word, self.at))
 
 
@@ -192,7 +192,7 @@ def _column_word(over: Over) -> str:
     return "a polars.Series" if over == "polars" else "a pyarrow.Array"
 
 
-def cause_in(error: Exception, function: str, at: Location) -> str:
+def cause_in(error: BaseException, function: str, at: Location) -> str:
     """What went wrong, and the line of the function's file that it came from."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == at.file]
@@ -235,7 +235,7 @@ def _noting(calls: ref[Calls], function: ref[Function]) -> Callable[..., pa.Arra
         except JobError as error:
             noted.error = error
             raise
-        except Exception as error:
+        except (Exception, pl.exceptions.PanicException) as error:  # of times that Python lacks
             noted.error = called.failed(error)
             raise
         except BaseException as error:

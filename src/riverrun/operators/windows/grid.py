@@ -25,8 +25,12 @@ MONDAY = 4 * UNITS["day"]
 """1970 began on a Thursday: weeks are counted from the Monday after."""
 
 EPOCH = datetime(1970, 1, 1)
-FAR = 250_000_000_000_000_000
+FAR = 254_000_000_000_000_000
 """Microseconds: beyond the years that a calendar can tell."""
+EARLY, LATE = -62_135_000_000_000_000, 253_402_000_000_000_000
+"""Within them, Python's calendar tells the time of every zone."""
+CYCLE = 146_097 * UNITS["day"]
+"""400 years, after which the calendar repeats."""
 
 BOUNDS = (Column("window_start", "TIMESTAMP"), Column("window_end", "TIMESTAMP"))
 
@@ -147,15 +151,25 @@ class Grid(TimedWindow):
 
 
 def _local(instant: int, zone: str) -> int:
-    moment = EPOCH.replace(tzinfo=UTC) + timedelta(microseconds=instant)
+    moved = _into_calendar(instant)
+    moment = EPOCH.replace(tzinfo=UTC) + timedelta(microseconds=instant + moved)
     local = moment.astimezone(ZoneInfo(zone)).replace(tzinfo=None)
-    return (local - EPOCH) // timedelta(microseconds=1)
+    return (local - EPOCH) // timedelta(microseconds=1) - moved
 
 
 @lru_cache(maxsize=1 << 16)
 def _utc(time: int, zone: str) -> int:
-    local = (EPOCH + timedelta(microseconds=time)).replace(tzinfo=ZoneInfo(zone))
-    return (local.astimezone(UTC).replace(tzinfo=None) - EPOCH) // timedelta(microseconds=1)
+    moved = _into_calendar(time)
+    local = (EPOCH + timedelta(microseconds=time + moved)).replace(tzinfo=ZoneInfo(zone))
+    instant = local.astimezone(UTC).replace(tzinfo=None) - EPOCH
+    return instant // timedelta(microseconds=1) - moved
+
+
+def _into_calendar(time: int) -> int:
+    """By how much a time is to be moved so that Python's calendar has it."""
+    if time < EARLY:
+        return -((time - EARLY) // CYCLE) * CYCLE
+    return -CYCLE if time > LATE else 0
 
 
 def length(what: str, duration: Duration, at: Location) -> int:

@@ -37,9 +37,7 @@ def hourly(app: rr.App) -> rr.Table:
 
 def too_late(table: rr.Table) -> rr.Stream:
     """Readings that no window takes any more, and by how much they missed it."""
-    return table.late.select("sensor", "celsius", "at", delay='received - "at"').with_columns(
-        delay="epoch(delay)"
-    )
+    return table.late.select("sensor", "celsius", "at", delay='epoch(received - "at")')
 
 
 app = rr.App("sensors")

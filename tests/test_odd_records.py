@@ -148,6 +148,8 @@ def test_every_record_is_a_row_or_a_dead_letter(type):
 PROGRAM = """
 from test_odd_records import TYPES, app_of
 app = app_of("thrown", TYPES)
+texts = app.stream("thrown-long", schema="k string")
+texts.select(twice="k || k", all="[{k: k, n: 1}]").to("thrown-long-out")
 """
 TYPES = {
     "thrown-time": "timestamp",
@@ -168,9 +170,20 @@ def test_no_record_stops_a_job_on_kafka(broker, broker_settings, tmp_path, monke
         admin.create_topic(broker, topic, partitions=1)
         sent[topic] = [*thrown(RIGHT[type]), b"\xff" * 900_000]
         produce(broker, topic, sent[topic])
-    with Run(file, "--once", "--max-events", "400", home=broker_settings.home) as run:
+    admin.create_topic(broker, "thrown-long", partitions=1)
+    long = [{"k": "x" * length} for length in (1, 600_000, 2, 250_000, 330_000, 3)]
+    produce(broker, "thrown-long", long)
+    with Run(file, "--once", "--max-events", "1000", home=broker_settings.home) as run:
         assert run.end() == 0, run.error()
-    dead = [json.loads(value or "{}")["topic"] for _, value in records(broker, "thrown.dead")]
+    letters = [json.loads(value or "{}") for _, value in records(broker, "thrown.dead")]
+    dead = [letter["topic"] for letter in letters]
+    # three times the text: some of it is more than a record may have
+    fitting = [
+        json.loads(value or "{}")["twice"] for _, value in records(broker, "thrown-long-out")
+    ]
+    assert sorted(map(len, fitting)) == [2, 4, 6, 500_000, 660_000]
+    [cause] = [letter["cause"] for letter in letters if letter["topic"] == "thrown-long"]
+    assert cause.startswith("its record has more than the ")
     for topic, given in sent.items():
         passed = [json.loads(value or "{}") for _, value in records(broker, f"{topic}-passed")]
         numbers = {row["n"] for row in passed if row["k"] is not None}

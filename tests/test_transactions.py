@@ -15,6 +15,7 @@ from parts import EVALUATOR, part, stream, table
 from riverrun.errors import AlreadyRunning, BrokerError, CheckpointError, TopicError
 from riverrun.kafka import admin
 from riverrun.sinks.kafka import transactions
+from riverrun.sinks.kafka.fitting import Limits
 from riverrun.sinks.kafka.records import KafkaAtLeastOnce, encoded, send
 from riverrun.sinks.kafka.transactions import KafkaExactlyOnce, progress_topic
 from running import records
@@ -130,7 +131,8 @@ def test_a_fenced_writer_cannot_commit(broker, name):
     """What the test above rests on: Kafka refuses the commit of a writer that was fenced."""
     producer = KafkaExactlyOnce(broker)._producer(name, 0)
     producer.begin_transaction()
-    send(producer, encoded([stream(name, 9)], EVALUATOR, {}.get))
+    limits = Limits(broker)
+    send(producer, encoded([stream(name, 9)], EVALUATOR, limits), limits)
     producer.flush(10)
     KafkaExactlyOnce(broker).deliver(part(name), [stream(name, 1)], EVALUATOR)
     with pytest.raises(KafkaException):

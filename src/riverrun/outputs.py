@@ -169,6 +169,13 @@ class Destination(ABC):
         At least once, there is nothing to do.
         """
 
+    def refused(
+        self, output: OutputSpec, rows: pa.Table, evaluator: Evaluator
+    ) -> Mapping[int, str]:
+        """In a task: rows of a stream that it would not take, by their number, with the cause.
+        They are set aside; most take whatever fits their columns."""
+        return {}
+
     def begin(self, part: Part) -> None:  # noqa: B027 - most need no time to get ready
         """In a task, before its rows are computed: a chance to get ready meanwhile."""
 

@@ -23,7 +23,7 @@ HUGE, LONGEST = ("HUGEINT", "UHUGEINT"), "DECIMAL(38,0)"
 
 UNFIT = r"\b(INTERVAL|UNION|BIGNUM|BIT|VARIANT)\b"
 """Types of values that cannot travel."""
-UNREADABLE = rf"{UNFIT}|\b(BLOB|GEOMETRY)\b|TIME WITH"
+UNREADABLE = rf"{UNFIT}|\b(BLOB|GEOMETRY|NULL)\b|TIME WITH"
 """Types that records cannot hold."""
 UNNAMEABLE = re.compile(r'["*\x00-\x1f]')
 """What stands in no name of a column: formats and queries would take it for something else."""

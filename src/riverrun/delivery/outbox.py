@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from riverrun.columns import PLACE
 from riverrun.edges import DEAD, STATUS, Edge
 from riverrun.kernels.chunks import Chunk, unpack_all
 from riverrun.kernels.letters import (
     LETTER,
     Failure,
     Fetch,
+    Place,
     completed,
     judge,
     letters_table,
@@ -22,7 +24,7 @@ from riverrun.kernels.messages import Status, status_of
 from riverrun.kernels.program import Program
 from riverrun.kernels.routing import Router
 from riverrun.kernels.sql import Evaluator
-from riverrun.outputs import OutputSpec
+from riverrun.outputs import OutputSpec, Rows
 
 
 @dataclass
@@ -33,6 +35,8 @@ class Outbox:
     evaluator: Evaluator
     originals: Fetch
     """Reads the records of dead letters again."""
+    refused: Callable[[OutputSpec, pa.Table], Mapping[int, str]] = lambda output, rows: {}
+    """Rows of a stream that its destination would not take: see `Destination`."""
     status: Status = field(default_factory=Status)
     by_edge: dict[Edge, list[Chunk]] = field(default_factory=lambda: defaultdict(list))
 
@@ -42,24 +46,38 @@ class Outbox:
         else:
             self.by_edge[chunk.edge].append(chunk)
 
-    def outputs(self) -> Iterator[tuple[OutputSpec, pa.Table]]:
+    def outputs(self) -> Iterator[Rows]:
         """Every output with its rows, in a fixed order; dead letters are the last."""
         failed: list[Failure] = []
         router = Router(self.program, self.evaluator)
         for edge in sorted(self.by_edge.keys() - {DEAD}):
             rows = unpack_all(self.by_edge[edge]).to_arrow()
             if edge.kind == "out":
-                yield self.program.output_at(edge), rows
+                yield from self._taken(edge, rows, failed)
                 continue
             out = [b for b in self.program.branches_of(edge) if b.target.kind == "out"]
             routed = router.along(out, rows)
             failed += routed.failures
             for target, made in routed.made:
-                if made.num_rows:
-                    yield self.program.output_at(target), made
+                yield from self._taken(target, made, failed)
         if letters := self._letters(failed):
             table = completed(pa.concat_tables(letters), self.originals)
             yield self.program.output_at(DEAD), table
+
+    def _taken(self, edge: Edge, rows: pa.Table, failed: list[Failure]) -> Iterator[Rows]:
+        """An output's rows, without those that its destination would refuse: they have failed."""
+        output = self.program.output_at(edge)
+        wrong = {} if output.table else self.refused(output, rows)
+        if wrong:
+            on_error = next(b.on_error for b in self.program.branches if b.target == edge)
+            places = rows.select(PLACE).take(list(wrong)).to_pylist()
+            failed += [
+                Failure(Place(*place.values()), output.name, cause, on_error)
+                for place, cause in zip(places, wrong.values(), strict=True)
+            ]
+            rows = rows.filter(pa.array([n not in wrong for n in range(rows.num_rows)]))
+        if rows.num_rows:
+            yield output, rows
 
     def _letters(self, failed: list[Failure]) -> list[pa.Table]:
         """What was set aside before, and what failed on its way into outputs."""

@@ -66,22 +66,10 @@ def _envelope(value: dict[str, Any]) -> Record:
     return Record(
         value=None if content is None else text(content).encode(),
         key=_key(value.get("key")),
-        timestamp=_timestamp(value),
+        timestamp=_whole(value, "timestamp"),
         partition=_whole(value, "partition"),
         headers={name: h if isinstance(h, str) else text(h) for name, h in headers.items()},
     )
-
-
-def _timestamp(value: dict[str, Any]) -> int | None:
-    """Kafka's client has 0 for: now."""
-    found = _whole(value, "timestamp")
-    if found == 0:
-        raise InputError(
-            "the timestamp 0 cannot be sent",
-            got="Kafka's client takes it for the present time",
-            hint="leave it out for the present time; 1 is the first millisecond of 1970",
-        )
-    return found
 
 
 def _whole(value: dict[str, Any], name: str) -> int | None:

@@ -59,6 +59,12 @@ class Sender:
             raise InputError(
                 f"topic {self.topic!r} has no partition {partition}", got=self._range()
             )
+        if record.timestamp == 0:
+            raise InputError(
+                "the timestamp 0 cannot be sent",
+                got="Kafka's client takes it for the present time",
+                hint="leave it out for the present time; 1 is the first millisecond of 1970",
+            )
         fields: dict[str, Any] = {
             "key": record.key,
             "value": record.value,

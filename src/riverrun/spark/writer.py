@@ -84,7 +84,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         if self.places is not None:
             for destination in destinations(self.program.outputs, self.places):
                 destination.begin(self._part(0))
-        outbox = Outbox(self.program, self.evaluator, self.originals)
+        outbox = Outbox(self.program, self.evaluator, self.originals, self._refused)
         for batch in iterator:
             for page, edge, seq, data in zip(*(c.to_pylist() for c in batch.columns), strict=True):
                 outbox.add(Chunk(page, Edge.parse(edge), seq, data))
@@ -97,6 +97,10 @@ class StreamSink(DataSourceStreamArrowWriter):
         else:
             self._deliver(found, delivered)
         return delivered
+
+    def _refused(self, output: OutputSpec, rows: pa.Table) -> Mapping[int, str]:
+        destination = destination_of(output.sink, self.places) if self.places else None
+        return destination.refused(output, rows, self.evaluator) if destination else {}
 
     def _deliver(self, found: list[Rows], delivered: Delivered) -> None:
         assert self.places is not None

@@ -1,12 +1,16 @@
-"""Dead letters that their topic takes: what is too long is cut, and the letter says so."""
+"""What a topic takes: rows that are longer are told apart, dead letters that are longer are cut."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping
+from functools import cache, partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from riverrun.kafka import admin
 
@@ -15,15 +19,66 @@ SURE = 16 << 10
 LARGEST = "1000000"
 """What Kafka's client takes if it is not told otherwise."""
 BESIDE = 2 << 10
+AHEAD = "message.timestamp.after.max.ms"
+APART, LAST = 60_000, 1 << 62
+"""Milliseconds: that the clocks of brokers may differ, and what older ones take."""
 PARTS = 8
 """A text of a letter that is cut gets such a part of the room: there are six, with its own key."""
+WIDEST = 48
+"""Of a value that is no text, in JSON."""
 TEXTS = ("cause", "key", "key_base64", "value", "value_base64", "row")
 
 
-def room(client: Mapping[str, str], topic: str) -> int:
-    """Bytes for the key and the value of a record; what does not shrink may grow by compression."""
-    taken = int(admin.settings(client, topic)["max.message.bytes"])
-    return min(int(client.get("message.max.bytes", LARGEST)), taken * 49 // 50) - BESIDE
+class Limits:
+    """What topics take of a record."""
+
+    def __init__(self, client: Mapping[str, str]) -> None:
+        self.largest = int(client.get("message.max.bytes", LARGEST))
+        self.settings = cache(partial(admin.settings, client))
+
+    def room(self, topic: str) -> int:
+        """Bytes for its key and its value; what does not shrink may grow by compression."""
+        taken = int(self.settings(topic)["max.message.bytes"])
+        return min(self.largest, taken * 49 // 50) - BESIDE
+
+    def times(self, topic: str, wanted: list[int]) -> list[int]:
+        """Timestamps in milliseconds: brokers refuse one that is too far ahead, by default more
+        than an hour, and the client has 0 for now."""
+        now = time.time_ns() // 1_000_000
+        latest = max(wanted, default=0)
+        if latest > now:
+            latest = now + int(self.settings(topic).get(AHEAD, LAST)) - APART
+        return [max(min(each, latest), 1) for each in wanted]
+
+
+def longest_row(rows: pa.Table) -> int:
+    """Bytes that no row has more of, its names included: a bound that is quick to tell."""
+    return sum(
+        len(name) + max((_longest(chunk) for chunk in rows[name].chunks), default=0)
+        for name in rows.column_names
+    )
+
+
+def _longest(values: pa.Array) -> int:
+    type = values.type
+    if pa.types.is_struct(type):
+        fields = (values.field(number) for number in range(type.num_fields))
+        return sum(len(f.name) + _longest(v) for f, v in zip(type, fields, strict=True))
+    if pa.types.is_map(type):
+        return _most(values) * (_longest(values.keys) + _longest(values.items))
+    if pa.types.is_nested(type):
+        return _most(values) * _longest(values.flatten())
+    if pa.types.is_string(type) or pa.types.is_binary(type) or pa.types.is_large_string(type):
+        return pc.max(pc.binary_length(values)).as_py() or 0
+    return WIDEST
+
+
+def _most(values: pa.Array) -> int:
+    """Items of one list."""
+    if pa.types.is_fixed_size_list(values.type):
+        return int(values.type.list_size)
+    lengths = np.diff(values.offsets.to_numpy()) if len(values) else np.zeros(1)
+    return int(lengths.max())
 
 
 def fitted(letters: pa.Table, sizes: Iterable[int], largest: int) -> pa.Table:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -16,7 +15,7 @@ from riverrun.errors import BrokerError, TopicError
 from riverrun.kafka import admin
 from riverrun.outputs import Destination, Evaluator, OutputSpec, Part, Rows
 from riverrun.sinks.kafka.dead import NAME as DEAD
-from riverrun.sinks.kafka.fitting import SURE, fitted, room
+from riverrun.sinks.kafka.fitting import SURE, Limits, fitted, longest_row
 from riverrun.sinks.kafka.sink import Topic
 
 PRODUCER: Mapping[str, Any] = {
@@ -40,7 +39,7 @@ class KafkaTopicsWritten(Destination):
 
     def __init__(self, client: Mapping[str, str]) -> None:
         self.client = client
-        self.room = cache(partial(room, client))
+        self.limits = Limits(client)
 
     def prepare(self, outputs: Sequence[OutputSpec]) -> None:
         existing = {topic.name: topic for topic in admin.topics(self.client)}
@@ -51,6 +50,20 @@ class KafkaTopicsWritten(Destination):
                 _create(output, output.sink, self.client)
             else:
                 _check(output, output.sink, self.client, len(found.partitions))
+
+    def refused(
+        self, output: OutputSpec, rows: pa.Table, evaluator: Evaluator
+    ) -> Mapping[int, str]:
+        """Rows whose record is larger than the topic takes."""
+        assert isinstance(output.sink, Topic)
+        topic = output.sink.name
+        longest = 6 * longest_row(rows)  # escaped in JSON, a byte may become six
+        if longest <= SURE or longest <= self.limits.room(topic):
+            return {}
+        found = enumerate(_sizes(records(output, rows, evaluator)))
+        most = self.limits.room(topic)
+        cause = f"its record has more than the {most:,} bytes that the topic {topic} takes"
+        return {number: cause for number, size in found if size > most}
 
     def finish(self, batch: int, receipts: Sequence[Any]) -> None:
         """Tasks do it all."""
@@ -73,7 +86,7 @@ class KafkaAtLeastOnce(KafkaTopicsWritten):
         """At least once: an earlier run that still writes does no harm."""
 
     def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> None:
-        send(self.producer, encoded(found, evaluator, self.room))
+        send(self.producer, encoded(found, evaluator, self.limits), self.limits)
         left = self.producer.flush(60)
         if left or self.failed:
             causes = sorted(set(self.failed)) or [f"{left} records are not acknowledged after 60 s"]
@@ -81,26 +94,30 @@ class KafkaAtLeastOnce(KafkaTopicsWritten):
             raise BrokerError("records could not be written to Kafka", got="; ".join(causes))
 
 
-def encoded(found: Sequence[Rows], evaluator: Evaluator, room_in: Callable[[str], int]) -> Encoded:
-    return [(output, _records(output, rows, evaluator, room_in)) for output, rows in found]
+def encoded(found: Sequence[Rows], evaluator: Evaluator, limits: Limits) -> Encoded:
+    return [(output, _records(output, rows, evaluator, limits)) for output, rows in found]
 
 
-def _records(
-    output: OutputSpec, rows: pa.Table, evaluator: Evaluator, room_in: Callable[[str], int]
-) -> pa.Table:
-    """A letter must not fail itself; any other record that the topic refuses stops the job."""
+def _records(output: OutputSpec, rows: pa.Table, evaluator: Evaluator, limits: Limits) -> pa.Table:
+    """A letter must not fail itself. Of any other output, what is too large was set aside before;
+    of tables, where rows cannot be, it stops the job."""
     made = records(output, rows, evaluator)
     if output.name != DEAD:
         return made
     assert isinstance(output.sink, Topic)
-    lengths = (pc.fill_null(pc.binary_length(made[name]), 0) for name in ("key", "value"))
-    sizes = pc.add(*lengths).to_pylist()
-    if max(sizes, default=0) <= SURE or max(sizes) <= room_in(output.sink.name):
+    sizes = _sizes(made)
+    if max(sizes, default=0) <= SURE or max(sizes) <= limits.room(output.sink.name):
         return made
-    return records(output, fitted(rows, sizes, room_in(output.sink.name)), evaluator)
+    return records(output, fitted(rows, sizes, limits.room(output.sink.name)), evaluator)
 
 
-def send(producer: Producer, outputs: Encoded) -> None:
+def _sizes(made: pa.Table) -> list[int]:
+    lengths = (pc.fill_null(pc.binary_length(made[name]), 0) for name in ("key", "value"))
+    found: list[int] = pc.add(*lengths).to_pylist()
+    return found
+
+
+def send(producer: Producer, outputs: Encoded, limits: Limits) -> None:
     """Hands all records to the producer, whose queue is bounded."""
     for output, rows in outputs:
         assert isinstance(output.sink, Topic)
@@ -108,7 +125,9 @@ def send(producer: Producer, outputs: Encoded) -> None:
         if output.table:
             _send_batch(producer, output.sink.name, keys, values)
         else:
-            _send_each(producer, output.sink.name, keys, values, rows)
+            times = limits.times(output.sink.name, rows["timestamp"].to_pylist())
+            marks = rows["headers"].to_pylist() if "headers" in rows.column_names else repeat(None)
+            _send_each(producer, output.sink.name, zip(keys, values, times, marks, strict=False))
 
 
 def _send_batch(producer: Producer, topic: str, keys: list[Any], values: list[Any]) -> None:
@@ -128,21 +147,11 @@ def _queue_full(message: dict[str, Any]) -> bool:
     return error is not None
 
 
-def _send_each(
-    producer: Producer,
-    topic: str,
-    keys: list[Any],
-    values: list[Any],
-    rows: pa.Table,
-) -> None:
-    headers: Iterable[Any] = repeat(None)
-    if "headers" in rows.column_names:
-        headers = rows["headers"].to_pylist()
-    times = rows["timestamp"].to_pylist()  # of 1970 and before: the client has 0 for now
-    for key, value, time, marks in zip(keys, values, times, headers, strict=False):
+def _send_each(producer: Producer, topic: str, found: Iterable[tuple[Any, ...]]) -> None:
+    for key, value, time, marks in found:
         while True:
             try:
-                producer.produce(topic, value, key, timestamp=max(time, 1), headers=marks or None)
+                producer.produce(topic, value, key, timestamp=time, headers=marks or None)
                 break
             except BufferError:
                 producer.poll(0.1)

@@ -42,6 +42,7 @@ TRANSACTIONAL = {
 }
 REFUSED = (
     KafkaError.INVALID_RECORD,
+    KafkaError.INVALID_TIMESTAMP,
     KafkaError.MSG_SIZE_TOO_LARGE,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
 )
@@ -115,7 +116,7 @@ class KafkaExactlyOnce(KafkaTopicsWritten):
             self.held[place] = Holding(part.checkpoint, part.batch, taken)
 
     def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> None:
-        outputs = encoded(found, evaluator, self.room)
+        outputs = encoded(found, evaluator, self.limits)
         progress = progress_of(part, [rows.select(["key", "value"]) for _, rows in outputs])
         give_up = time.monotonic() + PATIENCE
         while True:
@@ -145,7 +146,7 @@ class KafkaExactlyOnce(KafkaTopicsWritten):
         if not (holding.fresh and done(part, writer.stored, progress)):
             producer = writer.producer
             producer.begin_transaction()
-            send(producer, outputs)
+            send(producer, outputs, self.limits)
             producer.produce(
                 progress_topic(part.application),
                 json.dumps(asdict(progress)),

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 import riverrun as rr
 from riverrun.testing import Driver
+from thorough import examples
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SCHEMA = "shop string, country string, total bigint, at timestamp"
 
-few = settings(deadline=None, max_examples=25)
+few = settings(deadline=None, max_examples=examples(12))
 event = st.fixed_dictionaries(
     {
         "after": st.integers(0, 300),
@@ -97,7 +98,7 @@ close = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(25))
 @given(
     st.sampled_from([1, 10, 15]),
     st.lists(st.lists(close, min_size=1, max_size=3), min_size=3, max_size=6),

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 import riverrun as rr
 from riverrun.testing import Driver
+from thorough import examples
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SCHEMA = "k string, j bigint, v bigint, at timestamp"
 
-few = settings(deadline=None, max_examples=20)
+few = settings(deadline=None, max_examples=examples(10))
 hows = st.sampled_from(["inner", "left", "right", "full"])
 kept = st.sampled_from(["inner", "left"])
 row = st.fixed_dictionaries(
@@ -84,7 +85,7 @@ def in_order(batches):
     return [{"left": [start], "right": [start]}, *cuts]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(30))
 @given(
     hows,
     batches | batches.map(in_order),

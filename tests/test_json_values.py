@@ -17,6 +17,7 @@ from riverrun.runtime.trial import run_files
 from riverrun.sources.files import read_files
 from riverrun.spark import session as spark_session
 from riverrun.testing import Driver
+from thorough import examples
 
 
 def passed_on(*found: Kind, format: str = "json") -> rr.App:
@@ -45,7 +46,7 @@ def tables(draw) -> tuple[list[Kind], list[list[Given]]]:
 
 
 @given(tables())
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 def test_values_of_any_type_pass_through_a_topic(table):
     found, rows = table
     driver = Driver(passed_on(*found))
@@ -56,7 +57,7 @@ def test_values_of_any_type_pass_through_a_topic(table):
 
 
 @given(st.data())
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_value_that_does_not_fit_is_a_dead_letter_and_harms_no_other(data):
     kind = data.draw(kinds.filter(lambda kind: not kind.bad.is_empty))
     good = data.draw(kind.good)

@@ -16,6 +16,7 @@ import riverrun as rr
 from riverrun.operators.aggregate import Window
 from riverrun.operators.windows import panes
 from riverrun.testing import Driver
+from thorough import examples
 
 NOON, EPOCH = datetime(2026, 1, 1, 12), datetime(1970, 1, 1)
 SCHEMA = "id bigint, page string, user bigint, x double, at timestamp, tick boolean, source string"
@@ -157,7 +158,7 @@ batches = st.lists(st.tuples(st.lists(events, max_size=8), seconds), min_size=1,
 """Events, and the seconds of wall clock that pass before their batch."""
 mishaps = st.lists(st.sampled_from(["", "", "crash", "restart"]), min_size=6, max_size=6)
 
-oracle, twice = (settings(deadline=None, max_examples=count) for count in (12, 20))
+oracle, twice = (settings(deadline=None, max_examples=examples(count)) for count in (6, 10))
 every_window = pytest.mark.parametrize("window", WINDOWS, ids=str)
 
 
@@ -369,7 +370,9 @@ def test_every_change_takes_back_the_row_before_it(window, shape, batches):
 
 @pytest.mark.parametrize("window", [w for w in WINDOWS if w.kind == "hopping"], ids=str)
 @settings(
-    deadline=None, max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=examples(6),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(shapes, batches)
 def test_panes_looked_up_or_scanned_give_the_same_lines(window, monkeypatch, shape, batches):

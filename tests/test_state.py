@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from riverrun.kernels.state import FAN, Segment, SegmentCache, SegmentList, save
 from riverrun.testing.driver import MemoryStore
+from thorough import examples
 
 SCHEMA = {"__slot": pl.Int64, "__hash": pl.UInt64, "key": pl.String, "value": pl.Int64}
 KEYS = [None, "a", "b", "c", "d", "e"]
@@ -43,7 +44,7 @@ windows, keys = st.integers(-3, 12), st.sampled_from(KEYS)
 changes = st.dictionaries(st.tuples(windows, keys), st.integers(0, 99), max_size=8)
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=examples(60))
 @given(batches=st.lists(st.tuples(changes, st.integers(0, 3)), max_size=12), data=st.data())
 def test_segments_hold_what_a_dictionary_would(batches, data):
     state, store, cache, closed = empty(), MemoryStore(), SegmentCache(1 << 20), -5

@@ -6,6 +6,7 @@ each server carries a path of its own folder (its mark) among its arguments.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,8 @@ from pathlib import Path
 import psutil
 
 from riverrun import private
+
+AGAIN = timedelta(seconds=1)
 
 
 def spawn(argv: Sequence[str], *, output: Path, environ: Mapping[str, str] | None = None) -> int:
@@ -63,11 +66,12 @@ def stop(
 ) -> bool:
     """Ask a process to end; end it when it does not, and return False."""
     with suppress(psutil.NoSuchProcess):
-        process.send_signal(by)
-        try:
-            process.wait(patience.total_seconds())
-        except psutil.TimeoutExpired:
-            process.kill()
-            process.wait()
-            return False
+        for _ in range(math.ceil(patience / AGAIN)):
+            process.send_signal(by)  # again, as one that is just starting does not hear it
+            with suppress(psutil.TimeoutExpired):
+                process.wait(AGAIN.total_seconds())
+                return True
+        process.kill()
+        process.wait()
+        return False
     return True

@@ -52,7 +52,7 @@ def list_(ctx: click.Context, internal: bool, brokers: str | None, as_json: bool
 
 @command.command("create")
 @click.argument("name")
-@click.option("--partitions", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--partitions", type=click.IntRange(1, 2**31 - 1), default=1, show_default=True)
 @click.option("--compact", is_flag=True, help="Keep the latest record of each key.")
 @click.option("--append-time", is_flag=True, help="Records have the broker's time, not their own.")
 @click.option("--config", "config", multiple=True, metavar="NAME=VALUE", help="A topic setting.")

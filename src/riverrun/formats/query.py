@@ -14,8 +14,31 @@ def run(query: str, **tables: pa.Table) -> pa.Table:
     """Queries name their input relations as tables."""
     connection = _connection().cursor()
     for name, table in tables.items():
-        connection.register(name, table)
+        connection.register(name, whole(table))
     return connection.sql(query).to_arrow_table()
+
+
+def whole(table: pa.Table) -> pa.Table:
+    """The table as DuckDB takes it: it refuses structs that are a part of longer arrays, also
+    where columns are cut at different rows."""
+    nested = [column for column in table.columns if pa.types.is_nested(column.type)]
+    if not nested:
+        return table
+    cuts = {tuple(map(len, column.chunks)) for column in table.columns}
+    if len(cuts) > 1 or any(_is_part(chunk) for column in nested for chunk in column.chunks):
+        return table.combine_chunks().take(pa.array(range(table.num_rows), pa.int64()))
+    return table
+
+
+def _is_part(values: pa.Array) -> bool:
+    if values.offset:
+        return True
+    type = values.type
+    if pa.types.is_struct(type):
+        return any(_is_part(values.field(number)) for number in range(type.num_fields))
+    if pa.types.is_map(type):
+        return _is_part(values.keys) or _is_part(values.items)
+    return bool(pa.types.is_nested(type)) and _is_part(values.values)
 
 
 @cache

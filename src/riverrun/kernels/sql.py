@@ -13,6 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from riverrun.errors import JobError, Location, ProgramError
+from riverrun.formats.query import whole
 from riverrun.kernels.functions import Calls, Function
 from riverrun.schema import UNFIT, Schema, first_line, literal, schema_of
 
@@ -35,7 +36,7 @@ class Evaluator:
 
     def run(self, query: str, **tables: pa.Table) -> pa.Table:
         for name, table in tables.items():
-            self.connection.register(name, table)
+            self.connection.register(name, whole(table))
         self.calls.error = None
         try:
             return self.connection.sql(query).to_arrow_table()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from decimal import Context, Decimal
 from functools import cache, cached_property
@@ -57,8 +57,17 @@ class Columns:
         extra = next(name for name in values if name not in self.names)
         raise TypeError(f"there is no column {extra!r}; there is {', '.join(self.names)}")
 
+    def with_columns(self, types: dict[str, pl.DataType], arrow: dict[str, pa.DataType]) -> Columns:
+        """With more that need no check."""
+        names = (*self.names, *types)
+        return replace(self, names=names, types=self.types | types, arrow=self.arrow | arrow)
+
     def frame(self, rows: Iterable[tuple[Any, ...]]) -> pl.DataFrame:
-        return pl.DataFrame(list(rows), schema=self.types, orient="row")
+        if not any("map<" in str(type) for type in self.arrow.values()):
+            return pl.DataFrame(list(rows), schema=self.types, orient="row")
+        # Polars makes nulls of the dictionaries of rows
+        made = pa.table(dict(zip(self.names, self.arrays(list(rows)), strict=True)))
+        return pl.DataFrame(pl.from_arrow(made)).cast(self.types)  # type: ignore[arg-type]
 
     def arrays(self, rows: list[tuple[Any, ...]]) -> list[pa.Array]:
         """Checked rows as columns."""

@@ -126,7 +126,7 @@ def _refuse_tables_among_streams(nodes: list[Node]) -> None:
 def _refuse_lists_as_keys(steps: list[Step]) -> None:
     for step in steps:
         for key, found in zip(step.does.keys, step.does.key_types, strict=True):
-            if re.search(r"\]$|^MAP|\bBLOB\b", found):
+            if re.search(r"\]|\bMAP\(|\bBLOB\b", found):
                 raise ProgramError(
                     f"rows cannot be grouped by {key!r}, which is {found}",
                     where=step.at,

@@ -28,6 +28,7 @@ from riverrun.operators.process.spec import ProcessSpec
 from riverrun.processor import Event, Processor
 
 PLACE_TYPES = {"__at": pl.Datetime("us"), "__pos": pl.Int64(), "__sub": pl.Int64()}
+PLACE_ARROW = {"__at": pa.timestamp("us"), "__pos": pa.int64(), "__sub": pa.int64()}
 TIMERS = pl.List(pl.Struct({"name": pl.String(), "at": pl.Int64(), "clock": pl.String()}))
 ARROW_TIMERS = pa.list_(pa.struct({"name": pa.string(), "at": pa.int64(), "clock": pa.string()}))
 
@@ -189,8 +190,8 @@ class Worker:
         streams = {}
         for name, rows in self.context.emitted.items():
             if rows:
-                types = {**self.context.outputs[name].types, **PLACE_TYPES}
-                streams[name] = [pl.DataFrame(rows, schema=types, orient="row").sort(PLACE)]
+                columns = self.context.outputs[name].with_columns(PLACE_TYPES, PLACE_ARROW)
+                streams[name] = [columns.frame(rows).sort(PLACE)]
         return Result(
             streams=streams,
             failed=judge(self.failures, self.batch.topics),

@@ -109,6 +109,7 @@ def blocks(page: Path) -> Iterator[Block]:
     assert not re.search(r"^ *```", FENCE.sub("", text), re.MULTILINE), "a block is not closed"
     for found in FENCE.finditer(text):
         language, _, file = found[3].strip().partition(" ")
+        assert language, "a block begins where another one should have ended, or has no language"
         skip = NOT_RUN.search(text, 0, found.start())
         line = text.count("\n", 0, found.start()) + 1
         code, reason = dedent(found[4]), skip[1] if skip else None

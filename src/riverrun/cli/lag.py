@@ -17,6 +17,7 @@ from riverrun.embedded import kafka
 from riverrun.errors import InputError
 from riverrun.kafka.backlog import Backlog, backlogs
 from riverrun.kafka.lag import LAG, noted
+from riverrun.runtime import runs
 
 COLUMNS = ("application", "partition", "behind", "for", "in /s", "out /s", "caught up in", "")
 AGAIN = 2.0
@@ -63,7 +64,11 @@ def _look(
 ) -> dict[str, list[Backlog]]:
     client = kafka.client(settings)
     files = {name: settings.run_of(name) / "status" / LAG for name in _names(settings, app)}
-    found = {name: backlogs(client, name, noted(file)) for name, file in files.items()}
+    running = {name: not runs.last(settings.run_of(name)).get("end") for name in files}
+    found = {
+        name: backlogs(client, name, noted(file) if running[name] else None)
+        for name, file in files.items()
+    }
     if app and not found[app]:
         raise InputError(
             f"nothing is known of the application {app!r}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
@@ -119,12 +119,13 @@ class LagBook:
 
     def _load(self, read: Offsets, targets: Offsets) -> None:
         """How many records of each table are still to be loaded, and how many there were."""
-        left: dict[str, int] = {}
+        left, all_of = Counter[str](), Counter[str]()
         for partition, target in targets.items():
-            left[partition.topic] = left.get(partition.topic, 0) + target - read[partition]
+            left[partition.topic] += target - read[partition]
+            all_of[partition.topic] += target - self.committed.get(partition, read[partition])
         were = {topic: known["of"] for topic, known in self.loading.items()}
         self.loading = {
-            topic: {"left": count, "of": max(count, were.get(topic, 0))}
+            topic: {"left": count, "of": max(all_of[topic], were.get(topic, 0))}
             for topic, count in left.items()
         }
 

@@ -20,6 +20,7 @@ FITTING = [
     ("struct(a struct(b double)[])", {"a": [{"b": 1}]}, {"a": [{"b": 1.0}]}),
     ("decimal(9, 2)", Decimal("1.5"), 1.5),
     ("decimal(18, 2)[]", [Decimal("1234567890123456.78")], [Decimal("1234567890123456.78")]),
+    ("decimal(38, 10)", Decimal("9" * 28 + "." + "9" * 10), Decimal("9" * 28 + "." + "9" * 10)),
     (
         "timestamp[]",
         [datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))],

@@ -175,9 +175,9 @@ def _decimal(type: pl.Decimal, refused: Refused) -> Check:
         if not isinstance(digits.exponent, int):  # infinity, or not a number
             raise refused(value)
         scaled = found.scaleb(type.scale, WIDE)
-        if scaled != scaled.to_integral_value() or scaled.copy_abs() >= 10 ** (
-            type.precision or 38
-        ):
+        # abs() would round it to the digits of Python's context
+        too_large = scaled.copy_abs() >= 10 ** (type.precision or 38)
+        if too_large or scaled != scaled.to_integral_value():
             raise refused(value)
         return found
 

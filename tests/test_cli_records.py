@@ -178,13 +178,18 @@ def test_following_shows_new_records_until_ctrl_c(riverrun, topic):
         topic,
         "--follow",
     ]
-    tail = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert tail.stdout.readline().endswith("1\n")
-    riverrun("produce", topic, stdin="2\n")
-    assert tail.stdout.readline().endswith("2\n")
-    os.kill(tail.pid, signal.SIGINT)
-    out, err = tail.communicate(timeout=10)
-    assert (tail.returncode, out, err.strip()) == (0, "", "")
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as tail:
+        try:
+            assert tail.stdout.readline().endswith("1\n")
+            riverrun("produce", topic, stdin="2\n")
+            assert tail.stdout.readline().endswith("2\n")
+            os.kill(tail.pid, signal.SIGINT)
+            out, err = tail.communicate(timeout=20)
+            assert (tail.returncode, out, err.strip()) == (0, "", "")
+        finally:
+            tail.kill()
 
 
 def murmur2(data: bytes) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import random
 import sys
 from typing import Any
@@ -11,6 +12,7 @@ import polars as pl
 import pytest
 
 import riverrun as rr
+from envelopes import Database
 from riverrun.kernels.operator import Operator
 from riverrun.operators.aggregate import Window
 from riverrun.operators.registry import OPERATORS
@@ -131,6 +133,18 @@ class TestProcessFrames(OverViews):
 class TestToTable(OverViews):
     def program(self, app):
         self.rows(app).to_table("page", delete="ms = 9").to("out")
+
+
+class TestCaptured(OperatorContract):
+    def program(self, app):
+        schema = "id bigint, name string, body string"
+        app.table("users", schema=schema, key="id", format="debezium").to("out")
+
+    def records(self):
+        database = Database(4)
+        database.act(80)
+        found = [(json.loads(k or "null"), json.loads(v)) for k, v in database.log if v]
+        return {"users": [{**e, "before": k if e["op"] == "d" else None} for k, e in found]}
 
 
 class TestRank(OverViews):

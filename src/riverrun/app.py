@@ -18,6 +18,7 @@ from riverrun.formats import Format, format_of
 from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.program import Program, ReadTopic
+from riverrun.operators.captured import TRUNCATED, captured_table
 from riverrun.operators.to_table import topic_table
 from riverrun.outputs import Delivery
 from riverrun.plan.building import checked_condition, checked_policy, refuse_twice
@@ -84,7 +85,14 @@ class App:
         for name in (key, producer):
             if name is not None and name not in dict(METADATA):
                 given.columns.require(name, at)
-        given.check_time(when)
+        read = format_of(format, at)
+        if read.marks:
+            raise ProgramError(
+                f"records of the format {read.name!r} tell what becomes of the rows of a table",
+                where=at,
+                hint="read them with app.table(…); its .changes() are a stream",
+            )
+        given.check_time(when, read)
         given.check_start(start)
         pace = Pace(microseconds(lateness, at), microseconds(idle, at), _by(when, producer))
         if pace.by == "tick":
@@ -93,7 +101,7 @@ class App:
             topic, given.columns, given.rows(when), key, when, pace, start, on_loss, at,
             given.checked_producer(producer), given.checked_condition(punctuation, when),
             None if max_ahead is None else microseconds(max_ahead, at),
-            checked_policy(on_error, None, at), format=format_of(format, at),
+            checked_policy(on_error, None, at), format=read,
         )  # fmt: skip
         return Stream(self, node)
 
@@ -103,7 +111,7 @@ class App:
         *,
         schema: str,
         key: str | Sequence[str],
-        time: str | EventTime = "_timestamp",
+        time: str | EventTime | None = None,
         lateness: Duration = "0 seconds",
         idle: Duration = "10 seconds",
         max_ahead: Duration | None = "1 day",
@@ -131,17 +139,22 @@ class App:
             given.columns.require(name, at)
             given.check_key(name)
             refuse_twice(name, keys, at)
+        read = format_of(format, at)
+        time = read.time if time is None else time
         when = ColumnTime(time) if isinstance(time, str) else time
-        given.check_time(when)
+        given.check_time(when, read)
         pace = Pace(microseconds(lateness, at), microseconds(idle, at), _by(when, None))
         rows = given.rows(when)
         policy = checked_policy(on_error, None, at)
         ahead = None if max_ahead is None else microseconds(max_ahead, at)
         source = ReadTopic(
             topic, given.columns, rows, key if isinstance(key, str) else None, when, pace,
-            "earliest", on_loss, at, max_ahead=ahead, on_error=policy, table_key=keys,
-            format=format_of(format, at),
+            "earliest", on_loss, at, max_ahead=ahead, on_error=policy, table_key=keys, format=read,
         )  # fmt: skip
+        if TRUNCATED in read.marks:
+            if replicate:
+                raise ProgramError("a captured table cannot be replicated", where=at)
+            return Table(self, captured_table(source))
         return Table(self, topic_table(source, replicate=replicate))
 
     def add(self, output: Output) -> None:
@@ -198,17 +211,18 @@ class _Given:
         plain = self.columns.with_plain_times
         return Schema((*plain.columns, *time.added)).with_metadata
 
-    def check_time(self, time: EventTime) -> None:
+    def check_time(self, time: EventTime, read: Format) -> None:
         if not isinstance(time, EventTime):
             raise ProgramError(
                 "time is a column, or made by device_time(), append_time() or processing_time()",
                 where=self.at,
                 got=repr(time),
             )
+        known = {**dict(METADATA), **read.marks}
         for name in time.columns:
-            if name not in dict(METADATA):
+            if name not in known:
                 self.columns.require(name, self.at)
-            found = dict(METADATA).get(name) or self.columns.type_of(name)
+            found = known.get(name) or self.columns.type_of(name)
             if not found.startswith("TIMESTAMP"):
                 hint = "declare it as timestamp (ISO 8601), timestamp_s or timestamp_ms (numbers)"
                 raise ProgramError(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +13,7 @@ from riverrun.errors import JobError
 from riverrun.formats import keys as plain_keys
 from riverrun.formats.instants import with_texts
 from riverrun.formats.query import arrow_schema, run
-from riverrun.schema import Schema, quoted
+from riverrun.schema import Schema, quoted, schema_of
 
 
 class Written(NamedTuple):
@@ -30,6 +31,10 @@ class Format(ABC):
     """
 
     name: str
+    time: str = "_timestamp"
+    """The column that tells when an event happened, unless the program says otherwise."""
+    marks: ClassVar[Mapping[str, str]] = {}
+    """Columns that it gives beside the declared ones, with their types."""
 
     @abstractmethod
     def decode(self, records: pa.Table, columns: Schema, *, key: tuple[str, ...] = ()) -> pa.Table:
@@ -100,7 +105,7 @@ class Format(ABC):
 
     def _isolated(self, records: pa.Table, columns: Schema, key: tuple[str, ...]) -> pa.Table:
         """What `decode` gives; a record that it fails on is found by halving."""
-        schema = _result_schema(columns, key)
+        schema = self._result_schema(columns, key)
         try:
             return self._checked(records, columns, key, schema)
         except JobError:
@@ -131,7 +136,8 @@ class Format(ABC):
                 found = found.append_column(name, pa.nulls(found.num_rows))
         return found.select(schema.names).cast(schema)
 
-
-def _result_schema(columns: Schema, key: tuple[str, ...]) -> pa.Schema:
-    found = arrow_schema(columns).append(pa.field("__cause", pa.string()))
-    return found.append(pa.field("__gone", pa.bool_())) if key else found
+    def _result_schema(self, columns: Schema, key: tuple[str, ...]) -> pa.Schema:
+        marks = [pair for pair in self.marks.items() if pair[0] not in columns]
+        found = arrow_schema(Schema((*columns.columns, *schema_of(marks).columns)))
+        found = found.append(pa.field("__cause", pa.string()))
+        return found.append(pa.field("__gone", pa.bool_())) if key else found

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from riverrun.errors import ProgramError
+from riverrun.formats.debezium import Debezium
 from riverrun.formats.format import Format
 from riverrun.formats.json import Json
 
 JSON = Json()
 LENIENT = Json("lenient json", lenient=True)
 
-FORMATS: dict[str, Format] = {each.name: each for each in (JSON, LENIENT)}
+FORMATS: dict[str, Format] = {each.name: each for each in (JSON, LENIENT, Debezium())}
 
 
 def format_of(given: str | Format, where: object = None) -> Format:

@@ -10,7 +10,7 @@ from riverrun.durations import END, duration_text
 from riverrun.kernels import positions
 from riverrun.kernels.letters import LAST
 from riverrun.kernels.program import ReadTopic
-from riverrun.schema import HUGE, LONGEST, METADATA, literal, quoted
+from riverrun.schema import HUGE, LONGEST, METADATA, RESERVED, literal, quoted
 from riverrun.times import AppendTime, ColumnTime, DeviceTime, ProcessingTime
 
 TICK = "/*\x01tick*/"
@@ -35,14 +35,15 @@ def arrival(source: ReadTopic) -> str:
     own = [
         f"{moment} AS __at", f"{positions.in_sql(source.index)} AS __pos", "0::BIGINT AS __sub",
         f"{_cause(source)} AS __cause", *_ahead(source, moment), *_producer(source),
-        *(["__gone"] if source.table_key else []),
+        *(["__gone", *_marks(source)] if source.table_key else []),
     ]  # fmt: skip
     return f"SELECT {', '.join([*map(quoted, names), *own])} FROM ({_repaired(source, known)})"
 
 
 def _moment(source: ReadTopic) -> str:
     if source.table_key:
-        return f"CASE WHEN __gone THEN {RECORDED} ELSE {_stated_moment(source)} END"
+        stated = _stated_moment(source)
+        return f"CASE WHEN __gone THEN coalesce({stated}, {RECORDED}) ELSE {stated} END"
     return _stated_moment(source)
 
 
@@ -73,6 +74,11 @@ def _repaired(source: ReadTopic, rows: str) -> str:
         f"AS event_time FROM (SELECT *, __off // 1000 AS clock_offset, {suspect} AS clock_suspect "
         f"FROM (SELECT *, {offset} FROM ({rows})))"
     )
+
+
+def _marks(source: ReadTopic) -> list[str]:
+    """What the format tells of a record beside its columns."""
+    return [name for name in source.format.marks if name.startswith(RESERVED)]
 
 
 def _producer(source: ReadTopic) -> list[str]:
@@ -123,6 +129,7 @@ def _cause(source: ReadTopic) -> str:
     ]
     checks = [
         "WHEN __cause IS NOT NULL THEN __cause",
+        *(["WHEN __truncated THEN NULL"] if "__truncated" in _marks(source) else []),
         *([f"WHEN __gone THEN CASE {' '.join(nameless)} END"] if nameless else []),
         *(f"WHEN {test} THEN {literal(cause)}" for test, cause in _absent(source).items()),
         *nameless,

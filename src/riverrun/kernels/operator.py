@@ -249,6 +249,10 @@ class Operator(ABC):
     def versions(self, rows: str) -> str | None:
         """The query for a table's versions, if it is one that others may keep for themselves."""
 
+    def telling_versions(self) -> Operator | None:
+        """The step that gives a table's versions, where its input does not have them."""
+        return None
+
     def owned(self) -> list[object]:
         """Objects whose classes may be the program's own: their code travels to workers."""
         return [self]

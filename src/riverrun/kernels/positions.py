@@ -38,6 +38,10 @@ def unpack(pos: int) -> Position:
     return Position(pos >> SOURCE, pos >> PARTITION & (PARTITIONS - 1), pos & (OFFSETS - 1))
 
 
+def first_of_partition(pos: int) -> int:
+    return pos - pos % OFFSETS
+
+
 def in_sql(source: int) -> str:
     """The position of records in a query."""
     return f"{source << SOURCE} + (__partition::BIGINT << {PARTITION}) + __offset"

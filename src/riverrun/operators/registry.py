@@ -9,6 +9,7 @@ from __future__ import annotations
 from riverrun.errors import ProgramError
 from riverrun.kernels.operator import Operator
 from riverrun.operators.aggregate import Aggregate
+from riverrun.operators.captured import Captured
 from riverrun.operators.deduplicate import Deduplicate
 from riverrun.operators.gather import Gather
 from riverrun.operators.joins.latest import LatestJoin
@@ -25,6 +26,7 @@ OPERATORS: dict[str, type[Operator]] = {
     kind.kind: kind
     for kind in (
         Aggregate,
+        Captured,
         Deduplicate,
         Gather,
         LatestJoin,

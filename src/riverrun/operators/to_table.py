@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
@@ -89,29 +89,20 @@ class ToTable(PlainOperator):
             return result
         columns, key = self.schema.names, ["__hash", *self.keys]
         new = batch.rows.sort(ORDER[self.order]).unique(key, keep="last", maintain_order=True)
-        old = _beside(kept, new, key)
+        old = beside(kept, new, key)
         if self.order == "time":
             newer = _newer(new, old)
             new, old = new.filter(newer), old.filter(newer)
         was_there = old["__revision"].is_not_null()
         if self.order == "time":
             was_there &= ~old["__gone"].fill_null(True)
-        differs = differing(old.select(columns), new.select(columns))
-        taken_back = was_there & (new["__gone"] | differs)
-        put_there = ~new["__gone"] & (~was_there | differs)
-        new = new.with_columns(
-            __revision=old["__revision"].fill_null(-1) + put_there.cast(pl.Int64),
-            __dead=new["__gone"],
-        )
-        result.changes += [
-            changed(old.filter(taken_back), columns, -1),
-            changed(new.filter(put_there), columns, 1),
-        ]
+        found = replaced(new, old, columns, was_there)
+        result.changes += found.changes
         if self.order == "time":
             # what came before a deletion may still arrive: the deletion must be known then
-            written = new.with_columns(__dead=pl.lit(False))
+            written = found.rows.with_columns(__dead=pl.lit(False))
         else:
-            written = new.filter(taken_back | put_there).drop(PLACE).drop("__gone")
+            written = found.rows.filter(found.differs).drop(PLACE).drop("__gone")
         kept.append(written.sort("__slot", "__hash"), BEGINNING)
         return result
 
@@ -177,7 +168,34 @@ def _newer(new: pl.DataFrame, old: pl.DataFrame) -> pl.Series:
     return ~earlier
 
 
-def _beside(kept: SegmentList, rows: pl.DataFrame, key: list[str]) -> pl.DataFrame:
+class Replaced(NamedTuple):
+    """What becomes of a table when rows replace those that are kept of their keys."""
+
+    changes: list[pl.DataFrame]
+    rows: pl.DataFrame
+    """The new ones, with their revision, and marked where they delete."""
+    differs: pl.Series
+    """Whether there is anything new about a row."""
+
+
+def replaced(
+    new: pl.DataFrame, old: pl.DataFrame, columns: tuple[str, ...], was_there: pl.Series
+) -> Replaced:
+    differs = differing(old.select(columns), new.select(columns))
+    taken_back = was_there & (new["__gone"] | differs)
+    put_there = ~new["__gone"] & (~was_there | differs)
+    new = new.with_columns(
+        __revision=old["__revision"].fill_null(-1) + put_there.cast(pl.Int64),
+        __dead=new["__gone"],
+    )
+    changes = [
+        changed(old.filter(taken_back), columns, -1),
+        changed(new.filter(put_there), columns, 1),
+    ]
+    return Replaced(changes, new, taken_back | put_there)
+
+
+def beside(kept: SegmentList, rows: pl.DataFrame, key: list[str]) -> pl.DataFrame:
     """The row that is kept of each row's key, side by side; nulls where there is none."""
     found = kept.lookup(rows)
     if found is None:

@@ -1,6 +1,7 @@
 """A table that a join keeps for itself needs no step that keeps it as well.
 
-The join takes the table's versions as they come; the step stays where something else uses it.
+The join takes the table's versions as they come, or those that a step makes of them; the table's
+own step stays where something else uses it.
 """
 
 from __future__ import annotations
@@ -28,4 +29,6 @@ def _versions(node: Node) -> Node:
     if isinstance(node, Where | Select | WithColumns):
         return replace(node, input=_versions(node.input))
     assert isinstance(node, Step)
+    if does := node.does.telling_versions():
+        return replace(node, does=does)
     return Versions(node.inputs[0], node.does, node.at)

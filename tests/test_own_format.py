@@ -145,7 +145,7 @@ def test_a_format_that_is_not_known_is_an_error_that_lists_those_that_are():
     app = rr.App("shop")
     with pytest.raises(ProgramError, match="there is no format 'avro'") as caught:
         app.stream("orders", schema="n int", format="avro")
-    assert "formats: json" in str(caught.value)
+    assert "formats: debezium, json" in str(caught.value)
     assert "test_own_format.py" in str(caught.value.where)
     with pytest.raises(ProgramError, match="there is no format 'xml'"):
         rr.sinks.topic("out", format="xml")

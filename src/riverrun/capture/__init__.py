@@ -1,0 +1,1 @@
+"""Change capture: tables of a database as topics, a snapshot first, then every change."""

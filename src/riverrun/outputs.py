@@ -36,6 +36,10 @@ class Places:
     delivery: Delivery
     postgres: str | None = field(default=None, repr=False)
     """The address of PostgreSQL, for programs that need it."""
+    valkey: str | None = field(default=None, repr=False)
+    """The address of Valkey or Redis, if the settings name one."""
+    home: str = ""
+    """The home of the settings."""
 
 
 class Sink(ABC):

@@ -184,7 +184,10 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
 def _prepared(program: Program, settings: Settings, client: dict[str, str], tell: Tell) -> Places:
     """Where results go: everything there is ready to take them."""
     address = _postgres(program, settings, tell)
-    places = Places(tuple(client.items()), program.delivery, address)
+    places = Places(
+        tuple(client.items()), program.delivery, address,
+        valkey=settings.valkey, home=str(settings.home),
+    )  # fmt: skip
     for destination, outputs in destinations(program.outputs, places).items():
         destination.prepare(outputs)
     return places

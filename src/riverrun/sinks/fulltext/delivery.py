@@ -1,0 +1,134 @@
+"""Delivery to a search index, exactly once: a part and the note of it are one commit of a shard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from riverrun.errors import ConfigError
+from riverrun.outputs import Destination, Evaluator, OutputSpec, Part, Rows
+from riverrun.sinks.fulltext.documents import Load, load
+from riverrun.sinks.fulltext.layout import Layout
+from riverrun.sinks.fulltext.place import FIRST, Place, Shard
+from riverrun.sinks.fulltext.sink import SearchIndex
+from riverrun.sinks.journal import Journal
+from riverrun.sinks.progress import done
+
+
+class SearchFolder(Destination):
+    """One shard for each write task of each checkpoint.
+
+    Under one checkpoint a key always comes to the same task. Under another one, as after `--fresh`
+    with other cores, it may come to another: then the shard that had it before loses it.
+    """
+
+    def __init__(self, sink: SearchIndex, folder: Path) -> None:
+        self.sink, self.place = sink, Place(folder)
+
+    def prepare(self, outputs: Sequence[OutputSpec]) -> None:
+        (output,) = outputs
+        wanted = layout_of(self.sink, output)
+        if self.place.generation is not None:
+            self._compare(wanted)
+            return
+        try:
+            self._make(wanted)
+        except OSError as error:
+            raise ConfigError(
+                "the folder of a search index cannot be made",
+                where=self.place.folder,
+                got=error.strerror,
+            ) from error
+
+    def _make(self, wanted: Layout) -> None:
+        folder = self.place.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        others = [each.name for each in folder.iterdir() if each.name != FIRST]
+        if others:
+            raise ConfigError(
+                "the folder is neither empty nor a search index",
+                where=folder,
+                got=", ".join(sorted(others)[:3]),
+                hint="choose another folder",
+            )
+        self.place.make(FIRST, wanted)
+        self.place.switch(FIRST)
+
+    def _compare(self, wanted: Layout) -> None:
+        differing = wanted.differences(self.place.layout())
+        if differing:
+            raise ConfigError(
+                "the search index was made for other columns than the output has",
+                where=self.place.folder,
+                got="; ".join(differing),
+                hint="give the index another name and start with --fresh, or delete its folder "
+                "first; or select the columns that it has",
+            )
+
+    def take_over(self, application: str, run: int) -> None:
+        """Waits for parts that an earlier run is just writing."""
+        journal = self._journal(application)
+        with journal.held(run):
+            journal.note_run(run)
+
+    def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> Part | None:
+        rows = load(found, self.place.layout(), evaluator)
+        with self._journal(part.application).held(part.run, shared=True):
+            self._write(part, rows)
+            return part if self._removed_elsewhere(part, rows) else None
+
+    def _write(self, part: Part, rows: Load) -> None:
+        shard, now = self.place.shard(part.checkpoint, part.task), rows.progress(part)
+        with shard.held(part.application):
+            if not done(part, shard.progress(), now):
+                shard.write(
+                    rows.documents(), rows.replaced, application=part.application, progress=now
+                )
+
+    def _removed_elsewhere(self, part: Part, rows: Load) -> bool:
+        """Rows that other checkpoints have left; whether there are such.
+
+        It is done again with a part that comes again: the first time may have been cut short.
+        """
+        others = self._of_others(part)
+        turned = others[part.task % len(others) :] if others else []
+        for shard in (*turned, *others[: len(others) - len(turned)]):  # not all at the same one
+            if rows.replaced and not shard.lacks(rows.replaced):
+                with shard.held(part.application):
+                    shard.drop(rows.replaced)
+        return bool(others)
+
+    def finish(self, batch: int, receipts: Sequence[Any]) -> None:
+        """Shards of other checkpoints that have nothing left are removed."""
+        parts: list[Part] = [receipt for receipt in receipts if receipt is not None]
+        if not parts:
+            return
+        part = parts[0]
+        with self._journal(part.application).held(part.run):
+            for shard in self._of_others(part):
+                if shard.spent_by(part.application):
+                    shard.remove()
+
+    def _of_others(self, part: Part) -> list[Shard]:
+        """A stream's rows are replaced by none."""
+        found = self.place.shards() if self.place.layout().key else []
+        return [shard for shard in found if shard.checkpoint != part.checkpoint]
+
+    def _journal(self, application: str) -> Journal:
+        return Journal(self.place.folder, application)
+
+
+def layout_of(sink: SearchIndex, output: OutputSpec) -> Layout:
+    """Columns of the key are always given back."""
+    columns = tuple((column.name, column.type) for column in output.schema.columns)
+    key = output.key if output.table else ()
+    kept = (*key, *(sink.stored if sink.stored is not None else output.schema.names))
+    return Layout(
+        columns=columns,
+        key=key,
+        text=sink.searched,
+        languages=sink.languages,
+        stop_words=sink.stop_words,
+        stored=tuple(name for name in output.schema.names if name in kept),
+    )

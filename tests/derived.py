@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+import riverrun as rr
+from riverrun.cache import Cache
 from riverrun.kernels.sql import Evaluator
 from riverrun.outputs import Destination, OutputSpec, Part, Places, Sink
 from riverrun.schema import literal, parse
+from riverrun.search import Index
 
 EVALUATOR = Evaluator()
 Row = dict[str, Any]
@@ -74,3 +80,47 @@ def as_rows(output: OutputSpec, changes: Sequence[Change]) -> pa.Table:
 
 
 SHAPE = pa.schema([("line", pa.string()), ("op", pa.int8()), ("place", pa.int64())])
+
+
+BATCHES = 12
+DDL = "id string, n bigint, t string"
+KEYS = ("a", "b", "ü", "世", "", "d e")
+
+
+class Derived:
+    """A system of one kind: how a run writes to it, and what is in it."""
+
+    def __init__(self, kind, folder, url):
+        self.kind, self.folder, self.url = kind, Path(folder), url
+        self.name = f"t{time.time_ns()}"
+
+    def sink(self):
+        if self.kind == "search index":
+            return rr.sinks.search_index("t", text="t", folder=self.folder / self.name)
+        return rr.sinks.cache(self.name, url=self.url, values=self.kind.removeprefix("cache of "))
+
+    def writer(self, run, checkpoint="c0"):
+        place = {"checkpoint": f"{self.name}{checkpoint}", "application": self.name}
+        return Writer(self.sink(), DDL, run=run, **place)
+
+    def rows(self):
+        if self.kind == "search index":
+            return list(Index(self.folder / self.name).rows())
+        with closing(Cache(self.name, url=self.url)) as cache:
+            return list(cache.rows())
+
+    def holds(self, table):
+        wanted = [{"id": key, "n": n, "t": f"{key} {n}"} for key, n in table.items()]
+        assert sorted(self.rows(), key=repr) == sorted(wanted, key=repr)
+
+
+def change(op, key, n):
+    return op, {"id": key, "n": n, "t": f"{key} {n}"}
+
+
+def batch_of(batch, task):
+    """Each task has keys of its own: all rows change, and one is there in every second batch."""
+    keys = [f"{task}{n}" for n in range(50)]
+    told = [change(-1, key, batch - 1) for key in keys if batch]
+    told += [change(1, key, batch) for key in keys]
+    return [*told, change(1 if batch % 2 == 0 else -1, f"{task}x", batch - batch % 2)]

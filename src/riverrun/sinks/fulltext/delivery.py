@@ -10,10 +10,13 @@ from riverrun.errors import ConfigError
 from riverrun.outputs import Destination, Evaluator, OutputSpec, Part, Rows
 from riverrun.sinks.fulltext.documents import Load, load
 from riverrun.sinks.fulltext.layout import Layout
-from riverrun.sinks.fulltext.place import FIRST, Place, Shard
+from riverrun.sinks.fulltext.place import CURRENT, FIRST, Place, Shard
 from riverrun.sinks.fulltext.sink import SearchIndex
 from riverrun.sinks.journal import Journal
 from riverrun.sinks.progress import done
+
+BEGUN = (FIRST, f"{CURRENT}.tmp")
+"""What a run leaves that was killed before the index was there."""
 
 
 class SearchFolder(Destination):
@@ -44,7 +47,7 @@ class SearchFolder(Destination):
     def _make(self, wanted: Layout) -> None:
         folder = self.place.folder
         folder.mkdir(parents=True, exist_ok=True)
-        others = [each.name for each in folder.iterdir() if each.name != FIRST]
+        others = [each.name for each in folder.iterdir() if each.name not in BEGUN]
         if others:
             raise ConfigError(
                 "the folder is neither empty nor a search index",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -27,17 +27,32 @@ from riverrun.sinks.valkey.sink import Cache
 AT_ONCE = 1000
 """Keys of one command."""
 
-Load = tuple[OutputSpec, pa.Table]
-"""An output with the keys and values of its records."""
-Receipt = tuple[str, int, int]
-"""The checkpoint, the task, and the batch that the server has of it."""
+Whose = tuple[str, int, str]
+"""The checkpoint, the task and the cache."""
+Receipt = tuple[Whose, int]
+"""A batch that the server has."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a part has for one cache: the keys and values of its records."""
+
+    output: OutputSpec
+    records: pa.Table
+    whose: Whose
+    progress: Progress
+
+    @staticmethod
+    def of(part: Part, output: OutputSpec, found: pa.Table) -> Load:
+        whose = (part.checkpoint, part.task, _cache(output).cache)
+        return Load(output, found, whose, progress_of(part, [found]))
 
 
 class CacheServer(Destination):
     def __init__(self, url: str) -> None:
         self.client, self.where = server.connect(url), server.address(url)
-        self.known: dict[tuple[str, int], int] = {}
-        """What the server has told of each task: it may not fall behind."""
+        self.known: dict[Whose, int] = {}
+        """The last batch that the server had: it may not fall behind."""
 
     def prepare(self, outputs: Sequence[OutputSpec]) -> None:
         with explained(self.where):
@@ -107,46 +122,51 @@ class CacheServer(Destination):
                 except WatchError:
                     continue
 
-    def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> Receipt:
-        loads = [(o, records(o, rows, evaluator).select(["key", "value"])) for o, rows in found]
-        now = progress_of(part, [load for _, load in loads])
+    def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> list[Receipt]:
+        loads = [Load.of(part, output, rows) for output, rows in _by_output(found, evaluator)]
         with explained(self.where):
-            retried(lambda: self._attempt(part, loads, now), lost=LOST, where=self.where)
-        return (part.checkpoint, part.task, part.batch)
+            retried(lambda: self._attempt(part, loads), lost=LOST, where=self.where)
+        return [(load.whose, part.batch) for load in loads]
 
-    def _attempt(self, part: Part, loads: Sequence[Load], now: Progress) -> None:
-        run, own = server.run_key(part.application), server.progress_key(part.checkpoint, part.task)
+    def _attempt(self, part: Part, loads: Sequence[Load]) -> None:
+        run, lost = server.run_key(part.application), server.lost_key(part.checkpoint)
+        own = [server.progress_key(*load.whose) for load in loads]
         with self.client.pipeline() as pipe:
-            pipe.watch(run, own)
-            latest, noted, lost = pipe.mget(run, own, server.lost_key(part.checkpoint))
+            pipe.watch(run, *own)
+            latest, gone, *noted = pipe.mget(run, lost, *own)
             refuse_if_fenced(part, int(latest) if latest else None)
-            stored = Progress(**json.loads(noted)) if noted else None
-            if lost:
-                raise self._gone_back(json.loads(lost))
-            self._refuse_loss((part.checkpoint, part.task), stored)
-            if not done(part, stored, now):
+            if gone:
+                raise self._gone_back(json.loads(gone))
+            there = [_progress(each) for each in noted]
+            for load, stored in zip(loads, there, strict=True):
+                self._refuse_loss(load.whose, stored)
+            left = [
+                load
+                for load, stored in zip(loads, there, strict=True)
+                if not done(part, stored, load.progress)
+            ]
+            if left:
                 pipe.multi()
-                for output, rows in loads:
-                    _write(pipe, output, rows)
-                pipe.set(own, json.dumps(asdict(now)))
+                for load in left:
+                    _write(pipe, load)
                 pipe.execute()
-        self.known[part.checkpoint, part.task] = part.batch
+        self.known |= {load.whose: part.batch for load in loads}
 
     def finish(self, batch: int, receipts: Sequence[Any]) -> None:
         """Tasks do it all; the driver remembers what was told, whichever process wrote it."""
-        told: list[Receipt] = [receipt for receipt in receipts if receipt is not None]
+        told = dict(each for receipt in receipts if receipt is not None for each in receipt)
         if told:
+            self.known |= told
             with explained(self.where):
-                retried(lambda: self._compare(told), lost=LOST, where=self.where)
+                retried(lambda: self._compare(next(iter(told))[0]), lost=LOST, where=self.where)
 
-    def _compare(self, told: list[Receipt]) -> None:
-        self.known |= {(checkpoint, task): batch for checkpoint, task, batch in told}
-        own = [each for each in self.known if each[0] == told[0][0]]
+    def _compare(self, checkpoint: str) -> None:
+        own = [each for each in self.known if each[0] == checkpoint]
         found = self.client.mget([server.progress_key(*each) for each in own])
         for each, noted in zip(own, found, strict=True):
-            self._refuse_loss(each, Progress(**json.loads(noted)) if noted else None)
+            self._refuse_loss(each, _progress(noted))
 
-    def _refuse_loss(self, whose: tuple[str, int], stored: Progress | None) -> None:
+    def _refuse_loss(self, whose: Whose, stored: Progress | None) -> None:
         """It stays refused: going on would leave a hole that nobody sees."""
         known, there = self.known.get(whose, -1), stored.batch if stored else -1
         if there < known:
@@ -167,9 +187,22 @@ class CacheServer(Destination):
         self.client.close()
 
 
-def _write(pipe: Any, output: OutputSpec, rows: pa.Table) -> None:
-    keys, values = rows["key"].to_pylist(), rows["value"].to_pylist()
-    name = _cache(output).cache
+def _by_output(found: Sequence[Rows], evaluator: Evaluator) -> Iterator[Rows]:
+    """A union comes by several ways."""
+    for output in dict.fromkeys(output for output, _ in found):
+        rows = pa.concat_tables([rows for other, rows in found if other == output])
+        yield output, records(output, rows, evaluator).select(["key", "value"])
+
+
+def _progress(noted: bytes | None) -> Progress | None:
+    return Progress(**json.loads(noted)) if noted else None
+
+
+def _write(pipe: Any, load: Load) -> None:
+    """The commands of a transaction: rows, and the note of them."""
+    output, name = load.output, _cache(load.output).cache
+    pipe.set(server.progress_key(*load.whose), json.dumps(asdict(load.progress)))
+    keys, values = load.records["key"].to_pylist(), load.records["value"].to_pylist()
     if not output.table:
         for value in values:
             pipe.xadd(name, {ENTRY: value})

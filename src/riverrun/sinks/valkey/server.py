@@ -47,7 +47,7 @@ def explained(where: str) -> Iterator[None]:
         raise DatabaseError(
             "the cache's server cannot be reached" if unreached else "the cache's server refuses",
             where=where,
-            got=" ".join(str(error).split()),
+            got=" ".join(str(error).split()).rpartition("caused error: ")[2],  # no rows
             hint="see `valkey` in riverrun.toml, or RIVERRUN_VALKEY" if unreached else None,
         ) from error
 
@@ -60,8 +60,8 @@ def run_key(application: str) -> str:
     return f"riverrun:run:{application}"
 
 
-def progress_key(checkpoint: str, task: int) -> str:
-    return f"riverrun:progress:{checkpoint}:{task}"
+def progress_key(checkpoint: str, task: int, cache: str) -> str:
+    return f"riverrun:progress:{checkpoint}:{task}:{cache}"
 
 
 def lost_key(checkpoint: str) -> str:

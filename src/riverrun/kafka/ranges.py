@@ -1,19 +1,25 @@
-"""Ranges of offsets, read as they were written: committed records only, whatever the cut."""
+"""Ranges of offsets, read as they were written: committed records only, whatever the cut.
+
+A column of some thousand records is one `map` over a method of the client, and becomes Arrow at
+once: what costs is Python's work per record, and records that have left the cache meanwhile.
+"""
 
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
-from typing import Any
+from dataclasses import dataclass, field
+from itertools import pairwise
+from operator import itemgetter
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from riverrun.errors import BrokerError, RecordsGone
 from riverrun.kafka import admin
-from riverrun.kafka.records import Columns
+from riverrun.kafka.records import columns_of
 from riverrun.kafka.topics import OUTAGE, unreachable
 from riverrun.partitions import Partition, Range
 
@@ -44,8 +50,14 @@ class Reading:
 
     end: int
     position: int
-    columns: Columns
+    headers: bool
+    parts: list[pa.Table] = field(default_factory=list)
     bytes: int = 0
+
+    def taken(self) -> pa.Table:
+        """What was read since the last time."""
+        parts, self.parts, self.bytes = self.parts, [], 0
+        return pa.concat_tables(parts) if parts else _columns([], headers=self.headers)
 
 
 class _TooLarge(Exception):
@@ -61,8 +73,8 @@ class RangeReader:
 
     def read(
         self, groups: Iterable[Sequence[Range]], with_headers: frozenset[str] = frozenset()
-    ) -> Iterator[dict[Partition, Columns]]:
-        """The records of each group. `with_headers` names topics.
+    ) -> Iterator[dict[Partition, pa.Table]]:
+        """The records of each group, which is of one topic. `with_headers` names topics.
 
         A group that is too large comes in pieces. Where they end follows from the records alone.
         """
@@ -81,21 +93,19 @@ class RangeReader:
 
     def _pieces(
         self, whole: Range, with_headers: frozenset[str]
-    ) -> Iterator[dict[Partition, Columns]]:
+    ) -> Iterator[dict[Partition, pa.Table]]:
         partition, start, end = whole
-        headers = partition.topic in with_headers
-        reading = Reading(end, start, Columns.empty(headers=headers))
+        reading = Reading(end, start, partition.topic in with_headers)
         self.consumer.assign([TopicPartition(*partition, start)])
         left = {partition: reading}
         while left:
             self._consume(left, at_once=1)  # so that every record may be the last of a piece
             if reading.bytes >= PIECE_BYTES or not left:
-                yield {partition: reading.columns}
-                reading.columns, reading.bytes = Columns.empty(headers=headers), 0
+                yield {partition: reading.taken()}
 
-    def _read(self, group: list[Range], with_headers: frozenset[str]) -> dict[Partition, Columns]:
+    def _read(self, group: list[Range], with_headers: frozenset[str]) -> dict[Partition, pa.Table]:
         readings = {
-            partition: Reading(end, start, Columns.empty(headers=partition.topic in with_headers))
+            partition: Reading(end, start, partition.topic in with_headers)
             for partition, start, end in group
         }
         self.consumer.assign([TopicPartition(*each.partition, each.start) for each in group])
@@ -104,7 +114,7 @@ class RangeReader:
             self._consume(unfinished)
             if sum(each.bytes for each in readings.values()) > MOST_BYTES:
                 raise _TooLarge
-        return {partition: reading.columns for partition, reading in readings.items()}
+        return {partition: reading.taken() for partition, reading in readings.items()}
 
     def _consume(self, unfinished: dict[Partition, Reading], at_once: int = AT_ONCE) -> None:
         """Takes what comes next; waits for it, if brokers are away."""
@@ -118,50 +128,83 @@ class RangeReader:
         self._take(messages, unfinished)
 
     def _take(self, messages: list[Message], unfinished: dict[Partition, Reading]) -> None:
-        for place, group in groupby(messages, key=lambda m: (m.topic(), m.partition())):
-            partition = Partition(*place)
-            if partition not in unfinished:
-                continue
-            reading = unfinished[partition]
-            _extend(partition, reading, list(group))
-            if reading.position >= reading.end:
-                del unfinished[partition]
-                if unfinished:
-                    self.consumer.incremental_unassign([TopicPartition(*partition)])
+        headers = any(each.headers for each in unfinished.values())
+        good = messages
+        if any(map(Message.error, messages)):
+            good = [each for each in messages if not _ended(each, unfinished)]
+        for partition, rows in _by_partition(good, _columns(good, headers=headers)):
+            if reading := unfinished.get(partition):
+                _extend(reading, rows)
+        done = [each for each, reading in unfinished.items() if reading.position >= reading.end]
+        for partition in done:
+            del unfinished[partition]
+        if done and unfinished:
+            self.consumer.incremental_unassign([TopicPartition(*each) for each in done])
 
 
-def _extend(partition: Partition, reading: Reading, messages: list[Message]) -> None:
-    good = []
-    for message in messages:
-        error = message.error()
-        if error is None:
-            good.append(message)
-        elif error.code() == KafkaError._PARTITION_EOF:
-            # nothing but control records can follow before the range's end
-            reading.position = reading.end
-        else:
-            raise _lost(partition, reading, error)
-    offsets: list[Any] = [message.offset() for message in good]
-    if offsets:
-        reading.position = max(reading.position, offsets[-1] + 1)
-    inside = good[: bisect_left(offsets, reading.end)]
-    columns = reading.columns
-    columns.offsets += offsets[: len(inside)]
-    values, keys = [m.value() for m in inside], [m.key() for m in inside]
-    reading.bytes += sum(map(len, filter(None, values))) + sum(map(len, filter(None, keys)))
-    columns.values += values
-    columns.keys += keys
-    columns.timestamps += [m.timestamp()[1] for m in inside]
-    if columns.headers is not None:
-        columns.headers += [m.headers() for m in inside]
+def _columns(messages: list[Message], *, headers: bool) -> pa.Table:
+    count = len(messages)
+    found = {
+        "__value": list(map(Message.value, messages)),
+        "__key": list(map(Message.key, messages)),
+        "__timestamp": np.fromiter(
+            map(itemgetter(1), map(Message.timestamp, messages)), np.int64, count
+        ),
+        "__offset": np.fromiter(map(Message.offset, messages), np.int64, count),
+    }
+    return columns_of(found, list(map(Message.headers, messages)) if headers else None)
 
 
-def _lost(partition: Partition, reading: Reading, error: KafkaError) -> Exception:
+def _by_partition(messages: list[Message], rows: pa.Table) -> Iterator[tuple[Partition, pa.Table]]:
+    """Rows in runs of one partition, as they came."""
+    if not messages:
+        return
+    numbers = np.fromiter(map(Message.partition, messages), np.int32, len(messages))
+    cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(messages)]
+    for start, end in pairwise(cuts):
+        yield _partition(messages[start]), rows.slice(start, end - start)
+
+
+def _partition(message: Message) -> Partition:
+    topic, number = message.topic(), message.partition()
+    assert topic is not None and number is not None  # it was consumed
+    return Partition(topic, number)
+
+
+def _ended(message: Message, unfinished: Mapping[Partition, Reading]) -> bool:
+    """Whether this is no record, but tells that there are no more."""
+    error = message.error()
+    if error is None:
+        return False
+    partition = _partition(message)
+    reading = unfinished.get(partition)
+    if error.code() != KafkaError._PARTITION_EOF:
+        raise _lost(partition, reading, error)
+    if reading:
+        # nothing but control records can follow before the range's end
+        reading.position = reading.end
+    return True
+
+
+def _extend(reading: Reading, rows: pa.Table) -> None:
+    offsets = rows["__offset"].to_numpy()
+    reading.position = max(reading.position, int(offsets[-1]) + 1)
+    inside = rows.slice(0, int(np.searchsorted(offsets, reading.end)))
+    reading.parts.append(inside)
+    reading.bytes += sum(_bytes(inside[name]) for name in ("__value", "__key"))
+
+
+def _bytes(column: pa.ChunkedArray) -> int:
+    """Of the contents alone: where a group is cut must not depend on how it came."""
+    return pc.sum(pc.binary_length(column)).as_py() or 0
+
+
+def _lost(partition: Partition, reading: Reading | None, error: KafkaError) -> Exception:
     if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
         return RecordsGone(
             "records that were still to be read are gone",
             where=partition,
-            got=f"offset {reading.position}: {error.str()}",
+            got=f"offset {reading.position if reading else 'unknown'}: {error.str()}",
             hint='retention deleted them: start over with --fresh, or declare on_loss="skip"',
         )
     return BrokerError("Kafka reports an error", where=partition, got=error.str())

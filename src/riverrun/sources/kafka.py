@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import groupby
 
+import pyarrow as pa
+
 from riverrun.control import Command, paused_after
 from riverrun.durations import milliseconds_of
 from riverrun.errors import NoTopic, RecordsGone, TopicError
 from riverrun.kafka.control import ControlLog
 from riverrun.kafka.lag import LAG, LagBook
 from riverrun.kafka.ranges import RangeReader
-from riverrun.kafka.records import Columns
 from riverrun.kafka.topics import OUTAGE, KafkaTopics, TopicFacts
 from riverrun.kernels.letters import Original, RecordPlace
 from riverrun.kernels.lots import Lot
@@ -298,8 +299,8 @@ def _around(places: list[RecordPlace]) -> Iterator[Range]:
         yield Range(Partition(*place), start, end)
 
 
-def _originals(partition: Partition, columns: Columns) -> Iterator[tuple[RecordPlace, Original]]:
-    headers = columns.headers or []
-    records = zip(columns.keys, columns.values, columns.timestamps, headers, strict=True)
-    for offset, (key, value, at, found) in zip(columns.offsets, records, strict=True):
-        yield RecordPlace(*partition, offset), Original(key, value, at, list(found or ()))
+def _originals(partition: Partition, found: pa.Table) -> Iterator[tuple[RecordPlace, Original]]:
+    for each in found.to_pylist():
+        headers = [(header["name"], header["value"]) for header in each["__headers"] or ()]
+        place = RecordPlace(*partition, each["__offset"])
+        yield place, Original(each["__key"], each["__value"], each["__timestamp"], headers)

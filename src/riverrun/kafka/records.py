@@ -39,6 +39,10 @@ def columns_of(records: Mapping[str, Any], headers: Sequence[Any] | None) -> pa.
     return pa.table(columns)
 
 
+def no_records(*, headers: bool) -> pa.Table:
+    return columns_of(dict.fromkeys(_COLUMNS, ()), () if headers else None)
+
+
 def text_or_base64(content: bytes | None) -> tuple[str | None, str | None]:
     """Bytes as text, or in base64 if they are none."""
     if content is None:

@@ -12,12 +12,14 @@ from itertools import groupby
 
 import pyarrow as pa
 
+from riverrun.config import Reader
 from riverrun.control import Command, paused_after
 from riverrun.durations import milliseconds_of
 from riverrun.errors import NoTopic, RecordsGone, TopicError
+from riverrun.kafka import direct
 from riverrun.kafka.control import ControlLog
 from riverrun.kafka.lag import LAG, LagBook
-from riverrun.kafka.ranges import RangeReader
+from riverrun.kafka.ranges import RangeReader, Way
 from riverrun.kafka.topics import OUTAGE, KafkaTopics, TopicFacts
 from riverrun.kernels.letters import Original, RecordPlace
 from riverrun.kernels.lots import Lot
@@ -43,6 +45,7 @@ class KafkaSource(Source):
     """Topics of a cluster. `client` are librdkafka's settings."""
 
     client: Mapping[str, str] = field(repr=False)
+    reader: Reader = "quickest"
     wall = True
 
     def planner(self, job: Circumstances) -> KafkaPlanner:
@@ -74,12 +77,18 @@ class KafkaSource(Source):
 
     @property
     def _reader(self) -> RangeReader:
-        return _reader(json.dumps(dict(self.client)))
+        return _reader(json.dumps(dict(self.client)), way_of(self.reader))
 
 
 @cache
-def _reader(client: str) -> RangeReader:
-    return RangeReader(json.loads(client))
+def _reader(client: str, way: Way) -> RangeReader:
+    return RangeReader(json.loads(client), way)
+
+
+def way_of(reader: Reader) -> Way:
+    if reader == "quickest":
+        return "public" if direct.why_not() else "direct"
+    return reader
 
 
 class KafkaPlanner(Planner):

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from riverrun.capture.known import captures
 from riverrun.cli import options, say_json
 from riverrun.cli.up import facts
 from riverrun.embedded import kafka, postgres, spark_cluster
@@ -14,7 +15,7 @@ from riverrun.embedded import kafka, postgres, spark_cluster
 @click.command("status")
 @options.json_option
 def command(as_json: bool) -> None:
-    """Tell whether the local Kafka broker, PostgreSQL and the Spark cluster run, and where.
+    """Tell whether the local Kafka broker, PostgreSQL, Spark cluster and captures run, and where.
 
     The exit code is 0 either way.
 
@@ -27,7 +28,9 @@ def command(as_json: bool) -> None:
     cluster = spark_cluster.status(settings)
     if as_json:
         spark = {"running": cluster is not None, **(facts(cluster) if cluster else {})}
-        say_json({**_facts(broker), "postgres": _facts(server), "spark": spark})
+        running = {each.name: {"pid": each.running()} for each in captures(settings)}
+        told = {"postgres": _facts(server), "spark": spark, "captures": running}
+        say_json({**_facts(broker), **told})
         return
     if broker is None:
         click.echo("Kafka is not running (`riverrun up` starts it)")
@@ -40,6 +43,13 @@ def command(as_json: bool) -> None:
     if cluster is not None:
         workers = ", ".join(str(worker.pid) for worker in cluster.workers) or "none"
         click.echo(f"Spark runs on {cluster.master} (pid {cluster.pid}; workers: {workers})")
+    for each in captures(settings):
+        pid = each.running()
+        click.echo(
+            f"the capture {each.name} runs (pid {pid})"
+            if pid is not None
+            else f"the capture {each.name} is stopped"
+        )
 
 
 def _facts(server: kafka.Broker | postgres.Server | None) -> dict[str, Any]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from riverrun import config
@@ -11,13 +10,11 @@ from riverrun.arguments import checked
 from riverrun.errors import InputError
 from riverrun.sinks.keyed import key_text
 from riverrun.sinks.valkey import server
-from riverrun.sinks.valkey.rows import ENTRY, Layout
+from riverrun.sinks.valkey.rows import AT_ONCE, ENTRY, Layout, rows_of, texts_of
 from riverrun.sinks.valkey.server import explained
 from riverrun.sinks.valkey.sink import required
 
 Row = dict[str, Any]
-AT_ONCE = 1000
-"""Rows that are read together."""
 
 
 @checked
@@ -48,16 +45,19 @@ class Cache:
     def many(self, keys: Sequence[Sequence[Any]]) -> list[Row | None]:
         """The rows of some keys, each a tuple; read at one moment."""
         with explained(self.where):
-            texts = self._texts([self._key(tuple(each)) for each in keys])
+            texts = texts_of(self._client, [self._key(tuple(each)) for each in keys], self.layout)
         rows = iter(self.layout.typed([text for text in texts if text is not None]).to_pylist())
         return [None if text is None else next(rows) for text in texts]
 
     def rows(self) -> Iterator[Row]:
         """All of them, in no order; of a stream as they came. The job may go on meanwhile."""
-        lots = self._lots() if self.layout.key else self._entries()
         with explained(self.where):
-            for lot in lots:
-                yield from self.layout.typed(lot).to_pylist()
+            if not self.layout.key:
+                for entries in self._entries():
+                    yield from self.layout.typed(entries).to_pylist()
+                return
+            for lot in rows_of(self._client, self.name, self.layout):
+                yield from self.layout.typed([text for _, text in lot]).to_pylist()
 
     def close(self) -> None:
         self._client.close()
@@ -72,28 +72,6 @@ class Cache:
             )
         return f"{self.name}:{key_text(self.layout.schema.only(self.layout.key), key)}"
 
-    def _texts(self, keys: Sequence[str | bytes]) -> list[bytes | str | None]:
-        """The JSON of each."""
-        if not keys:
-            return []
-        if self.layout.values == "json":
-            return list(self._client.mget(keys))
-        with self._client.pipeline() as pipe:
-            for key in keys:
-                pipe.hgetall(key)
-            found = pipe.execute()
-        return [self.layout.from_hash(each) if each else None for each in found]
-
-    def _lots(self) -> Iterator[list[bytes | str]]:
-        """By scanning keys: one that is there all the time comes, once."""
-        seen: set[bytes] = set()
-        pattern = re.sub(r"([\\*?\[\]])", r"\\\1", self.name) + ":*"
-        for lot in _lots(self._client.scan_iter(pattern, count=AT_ONCE)):
-            fresh = [key for key in lot if key not in seen]
-            seen.update(fresh)
-            texts = self._texts(fresh)
-            yield [text for text in texts if text is not None]
-
     def _entries(self) -> Iterator[list[bytes | str]]:
         last = "-"
         while True:
@@ -102,14 +80,3 @@ class Cache:
                 return
             yield [fields[ENTRY.encode()] for _, fields in found]
             last = f"({found[-1][0].decode()}"
-
-
-def _lots(found: Iterable[bytes]) -> Iterator[list[bytes]]:
-    lot: list[bytes] = []
-    for each in found:
-        lot.append(each)
-        if len(lot) == AT_ONCE:
-            yield lot
-            lot = []
-    if lot:
-        yield lot

@@ -10,23 +10,21 @@ from typing import Any
 
 import pyarrow as pa
 import tantivy
-from tantivy import Occur, Query
+from tantivy import Query
 
 from riverrun import config
 from riverrun.arguments import checked, names
 from riverrun.errors import InputError
-from riverrun.formats import JSON
 from riverrun.search.marks import Fragment, fragment
 from riverrun.search.query import Asked
 from riverrun.sinks.fulltext.documents import hashed
 from riverrun.sinks.fulltext.layout import KEY, ROW, Layout
-from riverrun.sinks.fulltext.place import NOTE, Place, Shard, count
+from riverrun.sinks.fulltext.place import Place, Shard, count
+from riverrun.sinks.fulltext.reading import rows_only, texts, typed
 from riverrun.sinks.fulltext.sink import HOME, folder_of
 from riverrun.sinks.keyed import key_text
 
 Row = dict[str, Any]
-AT_ONCE = 10_000
-"""Rows that are read together."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ class Index:
         layout = self.layout
         asked = Asked(layout, query, self._searched(layout, fields))
         found, total = list[_Candidate](), 0
-        wanted = _rows_only(layout, asked.query)
+        wanted = rows_only(layout, asked.query)
         for shard, searcher in self._searchers():
             run = int(shard.note(searcher).get("run", 0))
             result = searcher.search(wanted, max(limit + offset, 1))
@@ -109,7 +107,7 @@ class Index:
             for score, address in result.hits:
                 found.append(_Candidate(score, searcher.doc(address)[ROW][0], run))
         best = sorted(found, key=lambda each: -each.score)
-        rows = _typed([each.text for each in best], layout).to_pylist()
+        rows = typed([each.text for each in best], layout).to_pylist()
         hits = [Hit(each.score, row) for each, row in zip(best, rows, strict=True)]
         if layout.key:
             hits, total = _newest(hits, best, layout.key, total)
@@ -131,11 +129,11 @@ class Index:
             for _, address in searcher.search(query, 1).hits:
                 run = int(shard.note(searcher).get("run", 0))
                 newest = max(newest, (run, searcher.doc(address)[ROW][0]))
-        return _typed([newest[1]], layout).to_pylist()[0] if newest[0] >= 0 else None
+        return typed([newest[1]], layout).to_pylist()[0] if newest[0] >= 0 else None
 
     def count(self) -> int:
         """How many rows there are."""
-        everything = _rows_only(self.layout, Query.all_query())
+        everything = rows_only(self.layout, Query.all_query())
         return sum(count(each, everything) for _, each in self._searchers())
 
     def rows(self) -> Iterator[Row]:
@@ -146,23 +144,24 @@ class Index:
     def parts(self) -> Iterator[Noted]:
         """What each write task has put there, as it was at one moment, and after which batch."""
         layout = self.layout
-        everything = _rows_only(layout, Query.all_query())
         for shard, searcher in self._searchers():
             note = shard.note(searcher)
-            hits = searcher.search(everything, max(searcher.num_docs, 1)).hits
-            texts = [searcher.doc(address)[ROW][0] for _, address in hits]
-            lots = [texts[at : at + AT_ONCE] for at in range(0, max(len(texts), 1), AT_ONCE)]
-            rows = pa.concat_tables([_typed(lot, layout) for lot in lots])
+            rows = [typed(lot, layout) for lot in texts(layout, searcher)]
+            found = pa.concat_tables(rows or [typed([], layout)])
             batch = int(note.get("batch", -1))
-            yield Noted(str(note.get("application", "")), shard.checkpoint, batch, rows)
+            yield Noted(str(note.get("application", "")), shard.checkpoint, batch, found)
 
-    def _searchers(self) -> Iterator[tuple[Shard, tantivy.Searcher]]:
-        """Shards stay open; those that are removed meanwhile have nothing to give."""
+    def _searchers(self) -> list[tuple[Shard, tantivy.Searcher]]:
+        """Shards stay open. If one is removed at this moment, there are others in its place."""
+        try:
+            return self._opened()
+        except (OSError, ValueError):
+            return self._opened()
+
+    def _opened(self) -> list[tuple[Shard, tantivy.Searcher]]:
         found = {shard.folder: shard for shard in self._place.shards()}
         self._shards = {folder: self._shards.get(folder, own) for folder, own in found.items()}
-        for shard in self._shards.values():
-            if shard.there:
-                yield shard, shard.searcher()
+        return [(shard, shard.searcher()) for shard in self._shards.values()]
 
     def _searched(self, layout: Layout, given: str | Sequence[str] | None) -> tuple[str, ...]:
         chosen = layout.text if given is None else names("fields", given, 'fields=["title"]')
@@ -183,17 +182,6 @@ class Index:
             if found := next((each for each in made if each), None):
                 hit.fragments[column] = found
         return hit
-
-
-def _rows_only(layout: Layout, query: Query) -> Query:
-    note = Query.term_query(layout.schema, KEY, NOTE)
-    return Query.boolean_query([(Occur.Must, query), (Occur.MustNot, note)])
-
-
-def _typed(texts: list[bytes], layout: Layout) -> pa.Table:
-    values = pa.array(texts, pa.binary())
-    records = pa.table({"__value": values, "__key": pa.nulls(len(texts), pa.binary())})
-    return JSON.read(records, layout.row).select(list(layout.row.names))
 
 
 def _newest(

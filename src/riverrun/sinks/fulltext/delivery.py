@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from riverrun.errors import ConfigError
-from riverrun.outputs import Destination, Evaluator, OutputSpec, Part, Rows
+from riverrun.outputs import (
+    Destination,
+    Evaluator,
+    OutputSpec,
+    Owner,
+    Part,
+    Renewal,
+    Rows,
+    Standing,
+)
 from riverrun.sinks.fulltext.documents import Load, load
 from riverrun.sinks.fulltext.layout import Layout
 from riverrun.sinks.fulltext.place import CURRENT, FIRST, Place, Shard
+from riverrun.sinks.fulltext.reading import texts, typed
+from riverrun.sinks.fulltext.renewal import IndexRenewal, last_batch
 from riverrun.sinks.fulltext.sink import SearchIndex
 from riverrun.sinks.journal import Journal
 from riverrun.sinks.progress import done
@@ -92,15 +104,20 @@ class SearchFolder(Destination):
     def _removed_elsewhere(self, part: Part, rows: Load) -> bool:
         """Rows that other checkpoints have left; whether there are such.
 
-        It is done again with a part that comes again: the first time may have been cut short.
+        It is done again with a part that comes again: the first time may have been cut short. What
+        is not in the own shard any more stays: the index was made anew meanwhile.
         """
         others = self._of_others(part)
-        turned = others[part.task % len(others) :] if others else []
-        for shard in (*turned, *others[: len(others) - len(turned)]):  # not all at the same one
-            if rows.replaced and not shard.lacks(rows.replaced):
+        if not others:
+            return False
+        put = rows.replaced[: len(rows.replaced) - len(rows.gone)]
+        keys = [*self.place.shard(part.checkpoint, part.task).having(put), *rows.gone]
+        first = part.task % len(others)
+        for shard in (*others[first:], *others[:first]):  # not all at the same one
+            if keys and not shard.lacks(keys):
                 with shard.held(part.application):
-                    shard.drop(rows.replaced)
-        return bool(others)
+                    shard.drop(keys)
+        return True
 
     def finish(self, batch: int, receipts: Sequence[Any]) -> None:
         """Shards of other checkpoints that have nothing left are removed."""
@@ -112,6 +129,24 @@ class SearchFolder(Destination):
             for shard in self._of_others(part):
                 if shard.spent_by(part.application):
                     shard.remove()
+
+    def standing(self, output: OutputSpec, owner: Owner) -> AbstractContextManager[Standing] | None:
+        """Columns that are not stored cannot be read back."""
+        layout = self.place.layout()
+        whole = set(layout.stored) == set(dict(layout.columns))
+        return self._standing(layout, owner) if whole else None
+
+    @contextmanager
+    def _standing(self, layout: Layout, owner: Owner) -> Iterator[Standing]:
+        """Shards are opened while no task writes; what comes later is not seen."""
+        journal = self._journal(owner.application)
+        with journal.held(journal.run()):
+            batch, shards = last_batch(self.place, owner), self.place.opened()
+        lots = (lot for _, searcher in shards for lot in texts(layout, searcher))
+        yield Standing(batch, (typed(lot, layout) for lot in lots))
+
+    def renewal(self, output: OutputSpec, owner: Owner) -> AbstractContextManager[Renewal] | None:
+        return IndexRenewal(self.place, output, owner).begun() if output.table else None
 
     def _of_others(self, part: Part) -> list[Shard]:
         """A stream's rows are replaced by none."""

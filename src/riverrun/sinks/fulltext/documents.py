@@ -38,6 +38,8 @@ class Load:
     put: pa.Table
     """Rows, with their key and their text beside them."""
     replaced: tuple[str, ...]
+    gone: tuple[str, ...]
+    """Those of them that nothing comes in the place of."""
     fields: tuple[Field, ...]
     checked: tuple[pa.Table, ...]
     """What the checksum is of."""
@@ -69,13 +71,15 @@ def load(found: Sequence[Rows], layout: Layout, evaluator: Evaluator) -> Load:
     changes = Changes(output, pa.concat_tables([rows for _, rows in found]), evaluator, None)
     fresh, changed, gone = changes.fresh(), changes.changed(), changes.gone()
     rows = pa.concat_tables([fresh, changed]) if changed is not None else fresh
-    keys = _keys(output, rows)
+    keys = keys_of(output, rows)
     texts = JSON.encode(rows, layout.row).cast(pa.binary())
     fields = tuple(layout.fields.values())
     put = _fields(rows, fields, evaluator).append_column(KEY, keys).append_column(ROW, texts)
-    removed = _keys(output, gone) if gone is not None else pa.nulls(0, pa.string())
-    told = pa.concat_arrays([keys, removed]).drop_null().to_pylist()
-    return Load(put, tuple(told), fields, (put.select([KEY, ROW]), pa.table({KEY: removed})))
+    removed = keys_of(output, gone) if gone is not None else pa.nulls(0, pa.string())
+    told = tuple(keys.drop_null().to_pylist())
+    lost = tuple(removed.to_pylist())
+    checked = (put.select([KEY, ROW]), pa.table({KEY: removed}))
+    return Load(put, (*told, *lost), lost, fields, checked)
 
 
 def _fields(rows: pa.Table, fields: Sequence[Field], evaluator: Evaluator) -> pa.Table:
@@ -83,7 +87,7 @@ def _fields(rows: pa.Table, fields: Sequence[Field], evaluator: Evaluator) -> pa
     return evaluator.run(f"SELECT {', '.join(chosen)} FROM rows", rows=rows)
 
 
-def _keys(output: OutputSpec, rows: pa.Table) -> pa.Array:
+def keys_of(output: OutputSpec, rows: pa.Table) -> pa.Array:
     """As long for any key: tantivy takes no long ones."""
     if not output.table:
         return pa.nulls(rows.num_rows, pa.string())

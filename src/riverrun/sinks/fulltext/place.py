@@ -98,10 +98,14 @@ class Shard:
             for document in put:
                 writer.add_document(document)
             writer.delete_documents_by_term(KEY, NOTE)
-            noted = Document()
-            noted.add_text(KEY, NOTE)
-            noted.add_bytes(PROGRESS, json.dumps(note).encode())
-            writer.add_document(noted)
+            writer.add_document(noted(note))
+
+    def having(self, keys: Sequence[str]) -> list[str]:
+        """Those of the keys that it has: mostly all."""
+        searcher = self.searcher()
+        if count(searcher, self._query(keys)) == len(keys):
+            return list(keys)
+        return [key for key in keys if count(searcher, self._query([key]))]
 
     def lacks(self, keys: Sequence[str]) -> bool:
         return not count(self.searcher(), self._query(keys))
@@ -113,10 +117,11 @@ class Shard:
                 writer.delete_documents_by_term(KEY, key)
 
     def spent_by(self, application: str) -> bool:
-        """Whether it was this application's, and has no row left."""
+        """Whether it was this application's or nobody's, and has no row left."""
         searcher = self.searcher()
         note = self.note(searcher)
-        return note.get("application") == application and searcher.num_docs == 1
+        own = note.get("application", application) == application
+        return own and searcher.num_docs == bool(note)
 
     def remove(self) -> None:
         """The lock stays: somebody may wait for it."""
@@ -125,10 +130,14 @@ class Shard:
     def _query(self, keys: Sequence[str]) -> Query:
         return Query.term_set_query(self.layout.schema, KEY, keys)
 
+    def writer(self) -> tantivy.IndexWriter:
+        """There can be one at a time."""
+        return self.index.writer(MEMORY, 1)
+
     @contextmanager
     def _writer(self) -> Iterator[tantivy.IndexWriter]:
         """Commits at the end, and lets segments be merged: else there would be one per batch."""
-        writer = self.index.writer(MEMORY, 1)
+        writer = self.writer()
         try:
             yield writer
             writer.commit()
@@ -137,6 +146,14 @@ class Shard:
             raise
         finally:
             writer.wait_merging_threads()
+
+
+def noted(note: dict[str, Any]) -> Document:
+    """The document that holds the note of a batch."""
+    made = Document()
+    made.add_text(KEY, NOTE)
+    made.add_bytes(PROGRESS, json.dumps(note).encode())
+    return made
 
 
 def count(searcher: tantivy.Searcher, query: Query) -> int:
@@ -190,3 +207,7 @@ class Place:
         folders = sorted(each for each in (self.folder / generation).iterdir() if each.is_dir())
         found = [Shard(folder, layout) for folder in folders]
         return [shard for shard in found if shard.there]
+
+    def opened(self) -> list[tuple[Shard, tantivy.Searcher]]:
+        """All shards, and what is committed in each now."""
+        return [(shard, shard.searcher()) for shard in self.shards()]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,12 +17,22 @@ from valkey.exceptions import WatchError
 
 from riverrun.delivery.encode import records
 from riverrun.errors import ConfigError, DatabaseError
-from riverrun.outputs import Destination, Evaluator, OutputSpec, Part, Rows
+from riverrun.outputs import (
+    Destination,
+    Evaluator,
+    OutputSpec,
+    Owner,
+    Part,
+    Renewal,
+    Rows,
+    Standing,
+)
 from riverrun.sinks.database import retried
 from riverrun.sinks.progress import Progress, done, progress_of, refuse_if_fenced, taken_over
 from riverrun.sinks.valkey import server
-from riverrun.sinks.valkey.rows import ENTRY, Layout
-from riverrun.sinks.valkey.server import LOST, explained
+from riverrun.sinks.valkey.renewal import CacheRenewal, Hold, last_batch
+from riverrun.sinks.valkey.rows import ENTRY, Layout, rows_of
+from riverrun.sinks.valkey.server import LOST, Held, explained
 from riverrun.sinks.valkey.sink import Cache
 
 AT_ONCE = 1000
@@ -131,10 +142,13 @@ class CacheServer(Destination):
     def _attempt(self, part: Part, loads: Sequence[Load]) -> None:
         run, lost = server.run_key(part.application), server.lost_key(part.checkpoint)
         own = [server.progress_key(*load.whose) for load in loads]
+        holds = [server.hold_key(load.whose[2]) for load in loads]
         with self.client.pipeline() as pipe:
-            pipe.watch(run, *own)
+            pipe.watch(run, *own, *holds)
             latest, gone, *noted = pipe.mget(run, lost, *own)
             refuse_if_fenced(part, int(latest) if latest else None)
+            if any(pipe.mget(holds)):
+                raise Held("it is verified or made anew")
             if gone:
                 raise self._gone_back(json.loads(gone))
             there = [_progress(each) for each in noted]
@@ -165,6 +179,26 @@ class CacheServer(Destination):
         found = self.client.mget([server.progress_key(*each) for each in own])
         for each, noted in zip(own, found, strict=True):
             self._refuse_loss(each, _progress(noted))
+
+    def standing(self, output: OutputSpec, owner: Owner) -> AbstractContextManager[Standing] | None:
+        """Of a table. Writers wait until all is read, since the server has no snapshots."""
+        return self._standing(output, owner) if output.table else None
+
+    @contextmanager
+    def _standing(self, output: OutputSpec, owner: Owner) -> Iterator[Standing]:
+        layout, cache = Layout.of(output), _cache(output).cache
+        with explained(self.where), Hold(self.client, cache, self.where).taken() as hold:
+            batch = last_batch(self.client, cache, owner)
+
+            def rows() -> Iterator[pa.Table]:
+                for lot in rows_of(self.client, cache, layout):
+                    hold.stay()
+                    yield layout.typed([text for _, text in lot])
+
+            yield Standing(batch, rows())
+
+    def renewal(self, output: OutputSpec, owner: Owner) -> AbstractContextManager[Renewal] | None:
+        return nullcontext(CacheRenewal(self.client, output, owner, _put)) if output.table else None
 
     def _refuse_loss(self, whose: Whose, stored: Progress | None) -> None:
         """It stays refused: going on would leave a hole that nobody sees."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ ENTRY = "row"
 """The field of an entry of a stream."""
 EMPTY = ""
 """The field of a hash whose row has nothing but nulls: there are no empty hashes."""
+AT_ONCE = 1000
+"""Rows that are read together."""
 PLAIN = ("BOOLEAN", "JSON", "FLOAT", "DOUBLE")
 
 
@@ -83,6 +86,41 @@ class Layout:
             if name in texts
         ]
         return f"{{{', '.join(parts)}}}"
+
+
+def rows_of(client: Any, cache: str, layout: Layout) -> Iterator[list[tuple[bytes, bytes | str]]]:
+    """Keys and rows of a table, in JSON, by scanning: what is there all the time comes once."""
+    seen: set[bytes] = set()
+    pattern = re.sub(r"([\\*?\[\]])", r"\\\1", cache) + ":*"
+    for lot in _lots(client.scan_iter(pattern, count=AT_ONCE)):
+        fresh = list(dict.fromkeys(key for key in lot if key not in seen))
+        seen.update(fresh)
+        texts = texts_of(client, fresh, layout)
+        yield [(key, text) for key, text in zip(fresh, texts, strict=True) if text is not None]
+
+
+def texts_of(client: Any, keys: Sequence[str | bytes], layout: Layout) -> list[bytes | str | None]:
+    """The JSON of the rows of some keys, at one moment."""
+    if not keys:
+        return []
+    if layout.values == "json":
+        return list(client.mget(keys))
+    with client.pipeline() as pipe:
+        for key in keys:
+            pipe.hgetall(key)
+        found = pipe.execute()
+    return [layout.from_hash(each) if each else None for each in found]
+
+
+def _lots(found: Iterable[bytes]) -> Iterator[list[bytes]]:
+    lot: list[bytes] = []
+    for each in found:
+        lot.append(each)
+        if len(lot) == AT_ONCE:
+            yield lot
+            lot = []
+    if lot:
+        yield lot
 
 
 def _text(value: Any) -> str:

@@ -19,7 +19,12 @@ from valkey.exceptions import (
 
 from riverrun.errors import DatabaseError
 
-LOST = (ConnectionError, ReadOnlyError, TimeoutError, WatchError)
+
+class Held(ValkeyError):
+    """Somebody keeps writers from a cache for a moment."""
+
+
+LOST = (Held, ConnectionError, ReadOnlyError, TimeoutError, WatchError)
 """The server is away, starts, or gives its place to another; or another attempt was quicker."""
 CLIENT = {"socket_connect_timeout": 10, "socket_timeout": 30, "socket_keepalive": True}
 
@@ -67,6 +72,11 @@ def progress_key(checkpoint: str, task: int, cache: str) -> str:
 def lost_key(checkpoint: str) -> str:
     """Says that the server has lost batches, until somebody starts over."""
     return f"riverrun:lost:{checkpoint}"
+
+
+def hold_key(cache: str) -> str:
+    """While it is there, writers of the cache wait."""
+    return f"riverrun:hold:{cache}"
 
 
 def layout_key(cache: str) -> str:

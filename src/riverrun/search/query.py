@@ -222,7 +222,7 @@ class Asked:
         try:
             return parsed(own, text)
         except BadValue as error:
-            self._fail(f"{own.column!r} is {error}", token.at, f"got {text!r}")
+            self._fail(f"{own.column!r} is {error}, not {text!r}", token.at)
 
     def _mark(self, own: Field, mark: Mark) -> None:
         if not self.negated:

@@ -155,7 +155,7 @@ class CaptureBench(Bench):
                     changes.committed(ids)
                 rows = reader.execute(SEEN, (json.dumps(list(changes.waiting)), before)).fetchall()
                 found += changes.visible([row[0] for row in rows])
-                if changes.quiet_for > PATIENCE / 10:
+                if changes.quiet_for > PATIENCE / 3:
                     raise JobError("changes do not arrive", got=f"{len(changes.waiting)} wait")
                 time.sleep(LOOK)
         return found

@@ -179,3 +179,21 @@ def test_an_article_is_in_the_index_and_the_cache_while_it_is_published_and_alwa
     changed = commit("u", id=1, draft=True)
     assert sorted(changed) == [("cache", "-"), ("delta", "+"), ("delta", "-"), ("search", "-")]
     assert commit("d", id=2, draft=True) == [("delta", "-")]
+
+
+def test_dual_writes_race_and_a_log_does_not():
+    race = runpy.run_path(str(EXAMPLES / "12_dual_writes.py"))["dual_writes"]
+    assert race("aabb") == ({"lamp": 2}, {"lamp": 2})
+    assert race("abba") == ({"lamp": 2}, {"lamp": 1}), "they differ for ever"
+    driver = example("12_dual_writes")
+    for lsn, amount in enumerate([1, 2]):
+        after = {"item": "lamp", "amount": amount}
+        source = {"lsn": lsn, "txId": lsn, "ts_us": 1_767_268_800_000_000 + lsn}
+        envelope = {"op": "u", "before": None, "after": after, "source": source}
+        driver.send("postgres.public.stock", json.dumps(envelope))
+    out = driver.batch()
+    for derived in ("stock-cache", "stock-in-shop"):
+        out.of(derived).assert_is("""
+            +- | item | amount
+            +  | lamp | 2
+        """)

@@ -118,6 +118,7 @@ RIGHT = {
     "file": "shop.db",
     "folder": "views",
     "table": "views",
+    "text": "page",
     "url": "https://example.com/views",
 }
 """Right arguments by the name of the parameter, or of function and parameter."""

@@ -198,6 +198,9 @@ MEANT: dict[str, set[str]] = {
     "webhook.headers": {"a dictionary"},
     "webhook.tries": NUMBER,
     "parquet.partition_by": {"an empty list"},
+    "search_index.language": {"a dictionary"},
+    "search_index.stop_words": {"an empty list"},
+    "search_index.stored": {"an empty list"},
 }
 """What is meaningful although it is listed above, by parameter."""
 

@@ -7,6 +7,7 @@ and the next attempt sees what has changed.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
@@ -35,6 +36,8 @@ from riverrun.sinks.valkey.rows import ENTRY, Layout, rows_of
 from riverrun.sinks.valkey.server import LOST, Held, explained
 from riverrun.sinks.valkey.sink import Cache
 
+PAUSE = 0.05
+"""Seconds between two looks whether a cache is held."""
 AT_ONCE = 1000
 """Keys of one command."""
 
@@ -143,6 +146,8 @@ class CacheServer(Destination):
         run, lost = server.run_key(part.application), server.lost_key(part.checkpoint)
         own = [server.progress_key(*load.whose) for load in loads]
         holds = [server.hold_key(load.whose[2]) for load in loads]
+        while any(self.client.mget(holds)):  # whoever holds it lets go, or is gone and forgotten
+            time.sleep(PAUSE)
         with self.client.pipeline() as pipe:
             pipe.watch(run, *own, *holds)
             latest, gone, *noted = pipe.mget(run, lost, *own)

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import pyarrow as pa
 
@@ -196,6 +196,9 @@ class Renewal(ABC):
     """A table made anew beside the one that stands. If it is left before the swap, by whatever end
     of the process, nothing of it remains."""
 
+    whole: ClassVar[bool] = False
+    """As of `Standing`."""
+
     @abstractmethod
     def change(self, rows: pa.Table, evaluator: Evaluator) -> None:
         """Changes, as `Destination.deliver` takes them: the first make the table."""
@@ -206,9 +209,10 @@ class Renewal(ABC):
         Left without a swap, all is as it was."""
 
     @abstractmethod
-    def swap(self, tick: int) -> Swapped:
+    def swap(self, tick: int) -> Swapped | None:
         """While writers wait: the new rows for the old ones, in one step for every reader. `tick`
-        is that of the last batch that they hold."""
+        is that of the last batch that they hold. None where writers cannot wait, and one was
+        quicker: nothing has changed."""
 
 
 class Destination(ABC):

@@ -1,4 +1,4 @@
-"""What tests share: one real broker for the whole session, and the command as users run it."""
+"""What tests share: a real broker, database and Spark per worker; the command as users run it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,43 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
 from riverrun import cli, config
 from riverrun.config import Settings
-from riverrun.embedded import kafka, ports, postgres, spark_cluster
+from riverrun.embedded import java, kafka, ports, postgres, spark_cluster
 from riverrun.embedded.spark_cluster import Cluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TOGETHER = ("session", "cluster_settings", "postgres_settings")
+"""Fixtures that are shared by the tests of one worker rather than started in each."""
 
 
 def pytest_configure() -> None:
     """Ended from outside, as by a time limit: servers are stopped all the same."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """For several workers: what takes long comes first, so that none is left with it at the end."""
+    if not hasattr(config, "workerinput"):
+        return
+    for item in items:
+        shared = [name for name in TOGETHER if name in item.fixturenames]
+        if shared and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(shared[0]))
+    items.sort(key=_weight, reverse=True)
+
+
+def _weight(item: pytest.Item) -> list[bool]:
+    """A group goes to one worker as a whole."""
+    long = ("xdist_group", "spark", "broker")
+    return [item.get_closest_marker(name) is not None for name in long]
 
 
 @dataclass(frozen=True)
@@ -101,6 +125,20 @@ def own_schema(postgres_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> 
     yield url
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"DROP SCHEMA {name} CASCADE")
+
+
+@pytest.fixture(scope="session")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Spark in this process; programs that are started as commands have their own."""
+    from riverrun.spark import session as spark  # noqa: PLC0415 - Spark only when it is needed
+
+    own = config.load(environ={}).override(master="local[2]")
+    folder = tmp_path_factory.mktemp("spark")
+    started = spark.start("tests", settings=own, java=java.find(own.cache), folder=folder)
+    try:
+        yield started.session
+    finally:
+        started.stop()
 
 
 @pytest.fixture(scope="session")

@@ -40,7 +40,7 @@ demo: install ## a live example with a real broker, on this machine
 	$(BIN)/riverrun demo $(ARGS)
 
 test: gate ## the checks, then all tests (ARGS="-k window" for some)
-	$(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadgroup $(ARGS)
+	$(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadscope $(ARGS)
 
 gate: install ## style, types, import layers, house rules
 	$(BIN)/ruff check

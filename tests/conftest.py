@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from riverrun import cli, config
 from riverrun.config import Settings
@@ -22,8 +24,12 @@ from riverrun.embedded.spark_cluster import Cluster
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TOGETHER = ("session", "cluster_settings", "postgres_settings")
-"""Fixtures that are shared by the tests of one worker rather than started in each."""
+TOGETHER = {
+    **dict.fromkeys(["test_json_values", "test_spark_engine", "test_upgrades"], "session"),
+    **dict.fromkeys(["test_cluster", "test_own_sink", "test_run_functions"], "cluster"),
+    "test_typing": "checked types",
+}
+"""Files whose tests share what is dear to start, and what it is: they go to one worker."""
 
 
 def pytest_configure() -> None:
@@ -31,21 +37,25 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
+class Together(LoadScopeScheduling):
+    """A worker takes one test after the other, or all that share something."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return TOGETHER.get(Path(nodeid.partition("::")[0]).stem, nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Together:
+    return Together(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """For several workers: what takes long comes first, so that none is left with it at the end."""
-    if not hasattr(config, "workerinput"):
-        return
-    for item in items:
-        shared = [name for name in TOGETHER if name in item.fixturenames]
-        if shared and item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(shared[0]))
-    items.sort(key=_weight, reverse=True)
+    """Workers begin with what takes long, so that none is left with it at the end."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=_weight, reverse=True)
 
 
 def _weight(item: pytest.Item) -> list[bool]:
-    """A group goes to one worker as a whole."""
-    long = ("xdist_group", "spark", "broker")
-    return [item.get_closest_marker(name) is not None for name in long]
+    return [item.get_closest_marker(name) is not None for name in ("spark", "broker")]
 
 
 @dataclass(frozen=True)

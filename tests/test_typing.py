@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 
-pytestmark = pytest.mark.xdist_group("typing")  # the checker runs once for all of them
-
 ROOT = Path(__file__).parents[1]
 RIGHT, MISTAKES = ROOT / "tests/typing/right.py", ROOT / "tests/typing/mistakes.py"
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))

@@ -6,11 +6,13 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import psycopg
 import pytest
 from xdist.remote import Producer
@@ -35,6 +37,17 @@ TOGETHER = {
 def pytest_configure() -> None:
     """Ended from outside, as by a time limit: servers are stopped all the same."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Interrupted workers have seconds to end: what they did not get to stop is ended here."""
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses"):
+        return
+    ours = f"{config._tmp_path_factory.getbasetemp()}/"
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if any(ours in argument for argument in process.cmdline()):
+                process.kill()
 
 
 class Together(LoadScopeScheduling):

@@ -41,7 +41,7 @@ def pytest_configure() -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Interrupted workers have seconds to end: what they did not get to stop is ended here."""
-    if hasattr(config, "workerinput") or not config.getoption("numprocesses"):
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         return
     ours = f"{config._tmp_path_factory.getbasetemp()}/"
     for process in psutil.process_iter():
@@ -57,6 +57,7 @@ class Together(LoadScopeScheduling):
         return TOGETHER.get(Path(nodeid.partition("::")[0]).stem, nodeid)
 
 
+@pytest.hookimpl(optionalhook=True)  # for `-p no:xdist`
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Together:
     return Together(config, log)
 

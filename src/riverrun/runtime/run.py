@@ -23,6 +23,7 @@ from riverrun.embedded import java, kafka, postgres
 from riverrun.errors import ConfigError, TopicError
 from riverrun.kafka import admin, lag
 from riverrun.kafka.topics import KafkaTopics
+from riverrun.kernels import kept
 from riverrun.kernels.program import Program
 from riverrun.outputs import Need, Places, Sink, destinations
 from riverrun.runtime import checkpoint, runs, upgrades
@@ -64,6 +65,7 @@ class Running:
         self.query, self.status_folder = query, status
         self.checkpoint, self.tell = checkpoint, tell
         self.draining_since: float | None = None
+        self.waiting: list[str] = []
         self.finished = False
         """Whether it came to its end by itself: all that there was is read."""
 
@@ -92,7 +94,18 @@ class Running:
             elif over:
                 break
             else:
+                self._tell_of_waiting()
                 time.sleep(WATCH)
+
+    def _tell_of_waiting(self) -> None:
+        """A task that waits for a database says so."""
+        now = kept.awaited(self.checkpoint / checkpoint.FOUND)
+        for text in now:
+            if text not in self.waiting:
+                self.tell(f"warning: {text}")
+        if self.waiting and not now:
+            self.tell("over: the database answers again")
+        self.waiting = now
 
     def drain(self) -> bool:
         """Lets the batch that runs finish, and no other begin; False if that was asked before."""
@@ -137,10 +150,8 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
         shape = shape_of(program)
         upgrades.require_fit(folder, shape)
         found = java.find(settings.cache)
-        if settings.brokers is None and not kafka.running(settings):
-            tell("starting Kafka")
-        client = kafka.ensure(settings)
-        check_sources(program, client)
+        client = _kafka(settings, tell)
+        _check_surroundings(program, client, tell)
         places = _prepared(program, settings, client, tell)
         tell(f"starting Spark; its log is {log}")
         spark = spark_session.start(
@@ -163,6 +174,7 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
                 places=places,
                 query_id=f"{program.name}-{identity.run}",
                 state_memory=settings.state_memory,
+                kept=folder / checkpoint.FOUND,
             )
             query = start_query(
                 spark.session, job, app.spark_functions(), checkpoint=folder / "query",
@@ -190,6 +202,12 @@ def _prepared(program: Program, settings: Settings, client: dict[str, str], tell
     return places
 
 
+def _kafka(settings: Settings, tell: Tell) -> dict[str, str]:
+    if settings.brokers is None and not kafka.running(settings):
+        tell("starting Kafka")
+    return kafka.ensure(settings)
+
+
 def _postgres(program: Program, settings: Settings, tell: Tell) -> str | None:
     if not _needing("PostgreSQL", program):
         return None
@@ -200,11 +218,12 @@ def _postgres(program: Program, settings: Settings, tell: Tell) -> str | None:
 
 def check_master(program: Program, master: str) -> None:
     """A file may be on this machine only."""
-    here = _needing("one machine", program)
+    steps = [s.does.name for s in program.steps if "one machine" in s.does.needs()]
+    here = [*(sink.text for sink in _needing("one machine", program)), *steps]
     if here and not re.match(r"local(\[|$)", master):
         raise ConfigError(
-            "a program with such an output runs on one machine",
-            where=here[0].text,
+            "a program with such an output or lookup runs on one machine",
+            where=here[0],
             got=f"the Spark master {master}",
             hint="use --master local[*], or another sink, e.g. rr.sinks.postgres(…)",
         )
@@ -216,6 +235,13 @@ def _needing(what: Need, program: Program) -> list[Sink]:
 
 def _seconds(duration: Duration | None) -> float | None:
     return None if duration is None else max(microseconds(duration, "--batch-time"), 1) / 1e6
+
+
+def _check_surroundings(program: Program, client: dict[str, str], tell: Tell) -> None:
+    """What is read is there, and fits."""
+    check_sources(program, client)
+    for step in program.steps:
+        step.does.check_surroundings()
 
 
 def check_sources(program: Program, client: dict[str, str]) -> None:
@@ -235,6 +261,7 @@ def _require_append_time(program: Program, client: dict[str, str]) -> None:
                 f"the topic {source.topic!r} does not keep append time",
                 where=source.at,
                 got=f"{admin.TIMESTAMP_TYPE} is {found}: records have their producer's time",
-                hint=f"set {admin.TIMESTAMP_TYPE}={admin.APPEND_TIME} on the topic with Kafka's own"
-                f" tools, or create it with `riverrun topics create {source.topic} --append-time`",
+                hint=f"`riverrun topics alter {source.topic} {admin.TIMESTAMP_TYPE}="
+                f"{admin.APPEND_TIME}` holds for new records; or make another topic with"
+                " `riverrun topics create … --append-time`",
             )

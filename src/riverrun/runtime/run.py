@@ -27,6 +27,7 @@ from riverrun.kernels import kept
 from riverrun.kernels.program import Program
 from riverrun.outputs import Need, Places, Sink, destinations
 from riverrun.runtime import checkpoint, runs, upgrades
+from riverrun.runtime.compaction import compaction_warnings
 from riverrun.sources.kafka import KafkaSource
 from riverrun.spark import drain
 from riverrun.spark import session as spark_session
@@ -196,7 +197,9 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
 def _prepared(program: Program, settings: Settings, client: dict[str, str], tell: Tell) -> Places:
     """Where results go: everything there is ready to take them."""
     address = _postgres(program, settings, tell)
-    places = Places(tuple(client.items()), program.delivery, address)
+    places = Places(
+        tuple(client.items()), program.delivery, address, settings.compaction_lag // 1000
+    )
     for destination, outputs in destinations(program.outputs, places).items():
         destination.prepare(outputs)
     return places
@@ -242,6 +245,8 @@ def _check_surroundings(program: Program, client: dict[str, str], tell: Tell) ->
     check_sources(program, client)
     for step in program.steps:
         step.does.check_surroundings()
+    for text in compaction_warnings(program, client):
+        tell(f"warning: {text}")
 
 
 def check_sources(program: Program, client: dict[str, str]) -> None:

@@ -55,15 +55,11 @@ def _until_cleaned(broker, topic, good):
     return counts
 
 
-def _users(app):
-    return app.table("gone-users", schema="id string, city string", key="id")
-
-
-def _read_again(broker, topic, cuts):
+def _read_again(broker, topic, cuts, reader):
     """What a new consumer makes of the topic alone, read in ranges that end at these offsets."""
     app = rr.App("again")
     app.table(topic, schema="id string, city string", key="id").to("copy")
-    driver, source = Driver(app), KafkaSource(broker)
+    driver, source = Driver(app), KafkaSource(broker, reader)
     for start, end in zip([0, *cuts], cuts, strict=False):
         for lot in source.lots([Range(Partition(topic, 0), start, end)], frozenset()):
             for record in lot.records.to_pylist():
@@ -94,8 +90,9 @@ def test_the_compacted_log_alone_gives_the_whole_table(broker, riverrun):
     )
     end = admin.describe(broker, topic).partitions[0].end
     assert counts.records < end // 3
-    for cuts in ([end], [*range(7, end, 7), end]):  # most ranges lie in gaps
-        assert _read_again(broker, topic, cuts) == expected
+    for reader in ("direct", "public"):
+        for cuts in ([end], [*range(7, end, 7), end]):  # most ranges lie in gaps
+            assert _read_again(broker, topic, cuts, reader) == expected
 
     described = json.loads(riverrun("topics", "describe", topic, "--count", "--json").out)
     assert described["records"] < described["span"]

@@ -19,7 +19,6 @@ from riverrun.compiler.mermaid import as_mermaid
 from riverrun.compiler.passes import passed
 from riverrun.compiler.shape import shape
 from riverrun.testing import Driver
-from riverrun.testing.contracts import OperatorContract
 
 TABLE = "CREATE TABLE customers (id integer PRIMARY KEY, name text, tier text)"
 ROWS = "INSERT INTO customers VALUES (1, 'Ann', 'gold'), (2, 'Bob', NULL)"
@@ -311,21 +310,3 @@ def test_any_cut_crash_and_restart_gives_what_plain_python_gives(base, seed):
         expected = [row for row in expected if row["name"] is not None]
     found = [line["value"] for line in driver.outputs["out"]]
     assert sorted(found, key=lambda row: row["total"]) == expected
-
-
-class TestLookup(OperatorContract):
-    @pytest.fixture(autouse=True)
-    def customers(self, tmp_path):
-        base = Base("sqlite:///contract.db")
-        rows = ", ".join(f"({n}, 'name {n}', NULL)" for n in range(0, 40, 2))
-        base.run(TABLE, f"INSERT INTO customers VALUES {rows}")
-
-    def program(self, app):
-        stream = app.stream("orders", schema="customer bigint, total bigint")
-        stream.lookup(
-            "sqlite:///contract.db", table="customers", on={"customer": "id"}, cache="3 seconds",
-            entries=12,
-        ).to("out")  # fmt: skip
-
-    def records(self):
-        return {"orders": [{"customer": n * 7 % 40, "total": n} for n in range(120)]}

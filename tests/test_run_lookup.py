@@ -110,3 +110,32 @@ def test_a_job_waits_for_a_database_that_is_away_and_says_so(
         assert run.end() == 0
     found = {row["id"]: row["name"] for row in _written(broker, "patient-out")}
     assert found == {1: "Ann", 2: "Bob"}
+
+
+def test_a_file_is_not_looked_up_on_a_cluster(riverrun, tmp_path):
+    file = tmp_path / "app.py"
+    text = PROGRAM.format(
+        name="far", topic="t", address="sqlite:///far.db", cache="1 hour", out="out"
+    ).replace('columns=["name"]', 'schema="name string"')
+    file.write_text(text)
+    outcome = riverrun("run", str(file), "--master", "spark://host:7077")
+    assert outcome.code == 2
+    assert "a program with such a lookup runs on one machine [RR102]" in outcome.err
+
+
+def test_a_database_that_does_not_answer_is_an_error_before_spark_starts(
+    broker, riverrun, tmp_path
+):
+    admin.create_topic(broker, "unasked-orders")
+    file = tmp_path / "app.py"
+    address = "postgresql://own:s3cret@127.0.0.1:1/shop"
+    text = PROGRAM.format(
+        name="unasked", topic="unasked-orders", address=address, cache="1 hour", out="out"
+    ).replace('columns=["name"]', 'schema="name string"')
+    file.write_text(text)
+    outcome = riverrun("run", str(file))
+    assert outcome.code == 2
+    assert "error: PostgreSQL cannot be reached [RR204]" in outcome.err
+    assert "127.0.0.1:1/shop" in outcome.err
+    assert "s3cret" not in outcome.err + outcome.out
+    assert "starting Spark" not in outcome.err + outcome.out

@@ -221,14 +221,15 @@ def _postgres(program: Program, settings: Settings, tell: Tell) -> str | None:
 
 def check_master(program: Program, master: str) -> None:
     """A file may be on this machine only."""
-    steps = [s.does.name for s in program.steps if "one machine" in s.does.needs()]
-    here = [*(sink.text for sink in _needing("one machine", program)), *steps]
+    outputs = [(sink.text, "an output") for sink in _needing("one machine", program)]
+    steps = [s.name for s in program.steps if "one machine" in s.does.needs()]
+    here = [*outputs, *((f"the step {name}", "a lookup") for name in steps)]
     if here and not re.match(r"local(\[|$)", master):
         raise ConfigError(
-            "a program with such an output or lookup runs on one machine",
-            where=here[0],
+            f"a program with such {here[0][1]} runs on one machine",
+            where=here[0][0],
             got=f"the Spark master {master}",
-            hint="use --master local[*], or another sink, e.g. rr.sinks.postgres(…)",
+            hint="use --master local[*], or a database that is a server, such as PostgreSQL",
         )
 
 

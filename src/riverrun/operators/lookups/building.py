@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from riverrun.arguments import names
 from riverrun.durations import Duration, microseconds
-from riverrun.errors import Location, ProgramError
+from riverrun.errors import DatabaseError, Location, ProgramError
 from riverrun.kernels.letters import OnError
 from riverrun.operators.joins.building import pairs_of
 from riverrun.operators.joins.join import On
@@ -128,14 +129,14 @@ def _table(database: str, asked: Asked) -> DatabaseTable:
             got=f"{scheme}://…" if sign else "no address",
             hint=ADDRESSES,
         )
+    for part in asked.table.split(".", 1) if scheme != "sqlite" else [asked.table]:
+        check_table(part, asked.table)
     if scheme == "sqlite":
         if not rest.startswith("/") or len(rest) < 2:
             raise ProgramError(
                 "the address of an SQLite file has three slashes", where=asked.at, hint=ADDRESSES
             )
         return SqliteTable(asked.table, Path(rest[1:]).expanduser().absolute())
-    for part in asked.table.split(".", 1):
-        check_table(part, asked.table)
     # only programs that use it wait for the client
     from riverrun.operators.lookups.postgresql import PostgresTable  # noqa: PLC0415
 
@@ -159,6 +160,9 @@ def _types(
                 raise unfit_key((mine, type), theirs, unfit, asked.at)
     except Away as error:
         raise unreached(table, error, asked.at) from error
+    except DatabaseError as error:
+        got = error.got or error.where
+        raise ProgramError(error.fact, where=asked.at, got=got, hint=error.hint) from error
     finally:
         table.close()
     return types
@@ -170,7 +174,7 @@ def _found(types: dict[str, str], on: tuple[str, ...], asked: Asked) -> tuple[Fo
     elif isinstance(asked.columns, Mapping):
         named = dict(asked.columns)
     else:
-        given = [asked.columns] if isinstance(asked.columns, str) else asked.columns
+        given = names("columns", asked.columns, 'columns=["name", "tier"]')
         named = {name: name for name in given}
     known = Schema(tuple(Column(name, type) for name, type in types.items()))
     for column in named:

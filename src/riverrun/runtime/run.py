@@ -26,7 +26,7 @@ from riverrun.kafka.topics import KafkaTopics
 from riverrun.kernels import kept
 from riverrun.kernels.program import Program
 from riverrun.outputs import Need, Places, Sink, destinations
-from riverrun.runtime import checkpoint, runs, upgrades
+from riverrun.runtime import capturing, checkpoint, runs, upgrades
 from riverrun.runtime.compaction import compaction_warnings
 from riverrun.sources.kafka import KafkaSource
 from riverrun.spark import drain
@@ -152,6 +152,7 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
         upgrades.require_fit(folder, shape)
         found = java.find(settings.cache)
         client = _kafka(settings, tell)
+        capturing.ensure(app.captures, settings, tell)
         _check_surroundings(program, client, tell)
         places = _prepared(program, settings, client, tell)
         tell(f"starting Spark; its log is {log}")

@@ -18,6 +18,7 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+import valkeys
 from riverrun import cli, config
 from riverrun.config import Settings
 from riverrun.embedded import java, kafka, ports, postgres, spark_cluster
@@ -149,6 +150,24 @@ def own_schema(postgres_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> 
     yield url
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"DROP SCHEMA {name} CASCADE")
+
+
+@pytest.fixture(scope="session")
+def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[valkeys.Server]:
+    server = valkeys.Server(tmp_path_factory.mktemp("valkey"), *valkeys.LASTING).start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+@pytest.fixture
+def valkey(valkey_server: valkeys.Server, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of an empty server, which commands use in this test."""
+    with valkey_server.client() as client:
+        client.flushall()
+    monkeypatch.setenv("RIVERRUN_VALKEY", valkey_server.url)
+    return valkey_server.url
 
 
 @pytest.fixture(scope="session")

@@ -121,6 +121,7 @@ RIGHT = {
     "file": "shop.db",
     "folder": "views",
     "table": "views",
+    "text": "page",
     "url": "https://example.com/views",
 }
 """Right arguments by the name of the parameter, or of function and parameter."""
@@ -202,6 +203,9 @@ MEANT: dict[str, set[str]] = {
     "webhook.headers": {"a dictionary"},
     "webhook.tries": NUMBER,
     "parquet.partition_by": {"an empty list"},
+    "search_index.language": {"a dictionary"},
+    "search_index.stop_words": {"an empty list"},
+    "search_index.stored": {"an empty list"},
 }
 """What is meaningful although it is listed above, by parameter."""
 

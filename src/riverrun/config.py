@@ -28,14 +28,16 @@ SIZES = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 class Settings:
     """What a program needs to know of its surroundings.
 
-    `brokers` is None for the embedded broker, `postgres` for the embedded server. `kafka` holds any
-    librdkafka setting (TLS, SASL, …) and is passed through as it is.
+    `brokers` is None for the embedded broker, `postgres` for the embedded server; `valkey`, the
+    server of caches, is None if there is none. `kafka` holds any librdkafka setting (TLS, SASL, …)
+    and is passed through as it is.
     """
 
     home: Path
     cache: Path
     brokers: str | None = None
     postgres: str | None = field(default=None, repr=False)
+    valkey: str | None = field(default=None, repr=False)
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
     master: str = "local[*]"
@@ -98,6 +100,7 @@ def load(start: Path | None = None, environ: Mapping[str, str] | None = None) ->
         cache=_cache(environ),
         brokers=environ.get("RIVERRUN_BROKERS") or table.pop("brokers", None),
         postgres=environ.get("RIVERRUN_POSTGRES") or table.pop("postgres", None),
+        valkey=environ.get("RIVERRUN_VALKEY") or table.pop("valkey", None),
         kafka={name: str(value) for name, value in table.pop("kafka", {}).items()},
         spark={name: str(value) for name, value in table.pop("spark", {}).items()},
         master=environ.get("RIVERRUN_MASTER") or table.pop("master", "local[*]"),
@@ -126,7 +129,7 @@ def _read(file: Path) -> dict[str, Any]:
         raise ConfigError("the settings file is not valid TOML", where=file, got=error) from error
     known = {
         "brokers", "postgres", "kafka", "spark", "master", "home", "checkpoints", "environment",
-        "state_memory", "compaction_lag", "reader",
+        "state_memory", "compaction_lag", "reader", "valkey",
     }  # fmt: skip
     unknown = sorted(set(table) - known)
     if unknown:

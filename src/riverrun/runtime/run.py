@@ -199,8 +199,9 @@ def _prepared(program: Program, settings: Settings, client: dict[str, str], tell
     """Where results go: everything there is ready to take them."""
     address = _postgres(program, settings, tell)
     places = Places(
-        tuple(client.items()), program.delivery, address, settings.compaction_lag // 1000
-    )
+        tuple(client.items()), program.delivery, address, settings.compaction_lag // 1000,
+        valkey=settings.valkey, home=str(settings.home),
+    )  # fmt: skip
     for destination, outputs in destinations(program.outputs, places).items():
         destination.prepare(outputs)
     return places

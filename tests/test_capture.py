@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import json
+import os
+import random
+import signal
 import sqlite3
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 
+import psutil
 import psycopg
 import pytest
 
+import riverrun as rr
 from capturing import Source
+from chaos_capture import ChaosCapture
+from envelopes import envelope
+from riverrun import config
 from riverrun.capture.own import OwnCapturer
+from riverrun.compiler.describe import as_text
+from riverrun.compiler.passes import passed
 from riverrun.config import Settings
 from riverrun.embedded import postgres as embedded
+from riverrun.kafka import admin
+from riverrun.testing import Driver
 from running import Run
 
 USERS = "id bigint PRIMARY KEY, name text, price numeric(9,2), at timestamptz, bio text"
@@ -82,3 +97,299 @@ def test_a_captured_table_is_kept_in_another_database_by_one_line(
         while [(a, b, str(c), d) for a, b, c, d in stored()] != wanted():
             assert time.monotonic() < give_up, run.error()
             time.sleep(0.2)
+
+
+TYPES = """
+    id int PRIMARY KEY, small smallint, big bigint, real real, double double precision,
+    price numeric(9,2), any_number numeric, yes boolean, plain text, short varchar(20),
+    fixed char(5), day date, clock time, at timestamp, zoned timestamptz, span interval,
+    raw bytea, doc jsonb, old_doc json, mark uuid, mood @mood, level @level, numbers int[],
+    words text[], prices numeric(9,2)[], days date[], address inet, period int4range
+"""
+ROW = """
+    1, -7, 9007199254740993, 1.5, 1e300, 12.30, 123456789012345678901234567890.5, true, 'Zoë "x"',
+    'short', 'ab', '2026-01-31', '12:34:56.5', '2026-01-31 12:34:56.000005',
+    '2026-01-31 12:34:56+02', '1 day 2 hours', '\\x00ff', '{"a": [1, null]}', '{"b":2}',
+    '00000000-0000-0000-0000-00000000000a',
+    'sad', 5, '{1,NULL,3}', '{"a,b",NULL,"NULL"}', '{1.50,2}', '{2026-01-01}', '10.0.0.1', '[1,5)'
+"""
+
+
+@pytest.mark.broker
+def test_every_type_is_a_column_that_a_program_reads(source):
+    source.execute("CREATE TYPE @mood AS ENUM ('sad', 'glad')")
+    source.execute("CREATE DOMAIN @level AS int CHECK (value < 10)")
+    source.execute(f"CREATE TABLE @things ({TYPES})")
+    source.execute(f"INSERT INTO @things VALUES ({ROW})")
+    source.execute("INSERT INTO @things (id) VALUES (2)")
+    source.ensure("things")
+    source.loaded()
+    source.execute("UPDATE @things SET id = 3 WHERE id = 1")  # once more, by the log
+    source.execute(f"INSERT INTO @things VALUES ({ROW})")
+    source.execute("INSERT INTO @things (id, double, price) VALUES (4, 'NaN', 1)")
+    app = rr.App("types", pages=1)
+    app.capture(f"{source.schema}.things", name=source.schema).to("copy")
+    driver, rows = Driver(app), {}
+    give_up = time.monotonic() + 30
+    while len([r for r in source.records(source.topic("things")) if r[2]]) < 6:
+        assert time.monotonic() < give_up
+        time.sleep(0.1)
+    for partition, key, value in source.records(source.topic("things")):
+        text = None if value is None else json.dumps(value)
+        driver.send(source.topic("things"), text, key=key, partition=partition)
+    driver.batch()
+    assert not driver.outputs["dead"]
+    for line in driver.outputs["copy"]:
+        if line["op"] == "+":
+            rows[line["value"]["id"]] = line["value"]
+    assert {**rows[1], "id": 3} == rows[3]
+    assert set(rows[2].values()) == {2, None}
+    assert {name: rows[1][name] for name in ("big", "price", "any_number", "fixed", "raw")} == {
+        "big": 9007199254740993, "price": 12.3, "raw": "AP8=", "fixed": "ab   ",
+        "any_number": "123456789012345678901234567890.5",
+    }  # fmt: skip
+    times = ("day", "clock", "at", "zoned", "span")
+    assert [rows[1][name] for name in times] == [
+        "2026-01-31", "12:34:56.5", "2026-01-31T12:34:56.000005Z", "2026-01-31T10:34:56Z",
+        "1 day 02:00:00",
+    ]  # fmt: skip
+    assert (rows[1]["numbers"], rows[1]["words"]) == ([1, None, 3], ["a,b", None, "NULL"])
+    assert (rows[1]["mood"], rows[1]["level"], rows[1]["yes"]) == ("sad", 5, True)
+    assert json.loads(rows[1]["doc"]) == {"a": [1, None]}
+
+
+@pytest.mark.broker
+def test_keys_that_change_large_values_and_truncating_leave_what_the_table_has(source):
+    source.execute("CREATE TABLE @notes (place text, number int, body text, seen int, "
+                   "PRIMARY KEY (place, number))")  # fmt: skip
+    source.execute("CREATE TABLE @full (id int PRIMARY KEY, body text, seen int)")
+    source.execute("ALTER TABLE @full REPLICA IDENTITY FULL")
+    long = "(SELECT string_agg(md5(n::text), '') FROM generate_series(1, 200) AS n)"
+    source.execute(f"INSERT INTO @notes SELECT 'a', n, {long}, 0 FROM generate_series(1, 20) AS n")
+    source.execute(f"INSERT INTO @full SELECT n, {long}, 0 FROM generate_series(1, 20) AS n")
+    source.ensure("notes", "full")
+    state = source.loaded()
+    assert f"{source.schema}.notes" in (state.warning or "")
+    assert f"{source.schema}.full" not in (state.warning or "")
+    policies = {t: admin.settings(source.client, source.topic(t)) for t in ("notes", "full")}
+    assert [policies[t]["cleanup.policy"] for t in policies] == ["delete", "compact"]
+    for table in ("notes", "full"):
+        source.execute(f"UPDATE @{table} SET seen = seen + 1")
+    source.execute("UPDATE @notes SET number = number + 100, place = 'b' WHERE number < 6")
+    source.execute("UPDATE @full SET id = id + 100 WHERE id < 6")
+    source.execute("DELETE FROM @notes WHERE number = 110 OR number = 7")
+    for table in ("notes", "full"):
+        source.settle(table)
+    ops = [v["op"] for _, _, v in source.records(source.topic("full")) if v is not None]
+    assert "__debezium" not in json.dumps(source.records(source.topic("full")))
+    assert Counter(ops) == Counter(r=20, u=20, d=5, c=5)
+    source.execute("TRUNCATE @notes, @full")
+    source.execute("INSERT INTO @notes VALUES ('z', 1, 'new', 1)")
+    for table in ("notes", "full"):
+        source.settle(table)
+    assert len(source.table("notes")) == 1
+
+
+@pytest.mark.broker
+def test_columns_come_and_go_and_what_is_refused_goes_on_when_it_is_mended(source):
+    source.execute("CREATE TABLE @users (id int PRIMARY KEY, name text, age int)")
+    source.execute("CREATE TABLE @other (id int PRIMARY KEY)")
+    source.execute("INSERT INTO @users VALUES (1, 'ann', 5)")
+    source.ensure("users", "other")
+    source.loaded()
+    source.execute("ALTER TABLE @users ADD COLUMN mail text")
+    source.execute("INSERT INTO @users VALUES (2, 'bob', 6, 'b@example.org')")
+    source.execute("ALTER TABLE @users DROP COLUMN age")
+    source.execute("UPDATE @users SET mail = 'x'")
+    source.settle("users")
+    source.execute("ALTER TABLE @users RENAME mail TO post")
+    source.execute("INSERT INTO @other VALUES (1)")
+    source.execute("INSERT INTO @users VALUES (3, 'cid', 'c@example.org')")
+    state = source.until(lambda state: state.doing == "failed")
+    assert "was renamed" in str(state.error)
+    assert "mail is post now" in str(state.error)
+    assert {t.table.split(".")[1]: t.doing for t in state.tables}["users"] == "failed"
+    source.execute("ALTER TABLE @users RENAME post TO mail")
+    source.until(lambda state: state.doing == "streaming")
+    source.settle("users")
+    source.settle("other")
+    source.execute("ALTER TABLE @users ALTER name TYPE int USING length(name)")
+    source.execute("INSERT INTO @users VALUES (4, 44, 'd@example.org')")
+    state = source.until(lambda state: state.doing == "failed")
+    assert "another type" in str(state.error)
+    source.capture.snapshot(f"{source.schema}.users")  # taken as it is
+    source.until(lambda state: state.doing == "streaming")
+    source.settle("users")
+
+
+@pytest.mark.broker
+def test_tables_are_added_and_read_again_while_changes_flow(source):
+    source.execute("CREATE TABLE @one (id int PRIMARY KEY, v int)")
+    source.execute("CREATE TABLE @two (k text, id int, v int, body text, PRIMARY KEY (k, id))")
+    source.execute(
+        "INSERT INTO @two SELECT chr(97 + n % 5), n, 0, CASE WHEN n % 50 = 0 THEN (SELECT "
+        "string_agg(md5(m::text), '') FROM generate_series(n, n + 90) AS m) ELSE 'short' END "
+        "FROM generate_series(1, 12000) AS n"
+    )
+    source.ensure("one")
+    source.loaded()
+    over = threading.Event()
+
+    def write(seed: int) -> None:
+        dice = random.Random(seed)
+        with psycopg.connect(source.url, autocommit=True) as own:
+            while not over.is_set():
+                n, table = dice.randrange(12_000), f"{source.schema}.two"
+                query = dice.choice([
+                    f"UPDATE {table} SET v = v + 1 WHERE id = {n}",
+                    f"DELETE FROM {table} WHERE id = {n}",
+                    f"UPDATE {table} SET id = id + 50000 WHERE id = {n}",
+                    f"INSERT INTO {table} VALUES ('c', {n} + 100000, 1, 'b') "
+                    "ON CONFLICT DO NOTHING",
+                ])  # fmt: skip
+                own.execute(query)
+
+    writers = [threading.Thread(target=write, args=(seed,)) for seed in range(3)]
+    for writer in writers:
+        writer.start()
+    try:
+        source.ensure("two")
+        source.until(lambda state: any(t.table.endswith("two") and t.rows for t in state.tables))
+        os.kill(source.capture.running(), signal.SIGKILL)
+        while source.capture.running():
+            time.sleep(0.01)
+        source.ensure("two")
+        source.loaded()
+        source.capture.snapshot(f"{source.schema}.two")
+        source.until(lambda state: not all(t.loaded for t in state.tables))
+        source.loaded()
+    finally:
+        over.set()
+        for writer in writers:
+            writer.join()
+    source.settle("two")
+    unknown: set[str] = set()
+    for _, key, value in source.records(source.topic("two")):
+        if value is not None and value["op"] == "u":
+            left_out = value["after"]["body"] == "__debezium_unavailable_value"
+            assert not left_out or key in unknown, "the value is known to whoever reads the topic"
+        if value is not None and value["op"] in ("r", "c", "u"):
+            unknown.add(str(key))
+
+
+@pytest.mark.broker
+def test_whatever_is_killed_topics_equal_tables_and_transactions_are_whole(tmp_path):
+    settings = config.load(start=tmp_path, environ={"RIVERRUN_HOME": str(tmp_path / "home")})
+    chaos = ChaosCapture(settings, random.Random(3), print)
+    try:
+        chaos.start(rows=2000)
+        chaos.write(2500, writers=4)
+        chaos.source.ensure("accounts", "notes")
+        chaos.source.until(lambda state: state.doing == "snapshot" or bool(state.position))
+        for fault in ("capturer_killed", "capturer_killed", "database_killed", "column_added",
+                      "broker_restarted", "zombie"):  # fmt: skip
+            chaos.fault(fault)
+        found = chaos.finish()
+    finally:
+        chaos.stop()
+    assert found["rows that differ"] == {"accounts": 0, "notes": 0}
+    assert found["transactions that are not whole"] == 0
+
+
+@pytest.mark.broker
+def test_a_capture_is_paused_resumed_and_removed_with_what_the_database_kept_for_it(
+    source, riverrun, monkeypatch
+):
+    source.execute("CREATE TABLE @users (id int PRIMARY KEY)")
+    source.ensure("users")
+    source.loaded()
+    name = source.schema
+    assert json.loads(riverrun("capture", "pause", name, "--json").out)["doing"] == "paused"
+    source.execute("INSERT INTO @users VALUES (1)")
+    time.sleep(0.5)
+    assert source.table("users") == {}
+    assert "streaming" in riverrun("capture", "resume", name).out
+    source.settle("users")
+    shown = riverrun("capture", "status", name).out
+    assert "100%" in shown
+    assert f"{name}.{name}.users" in shown
+    state = json.loads(riverrun("capture", "status", name, "--wait", "--json").out)
+    assert (state["slot"], state["by"]) == (f"riverrun_{name}", "riverrun")
+    assert [each["name"] for each in json.loads(riverrun("capture", "list", "--json").out)] == [
+        name
+    ]
+    assert f"the capture {name} runs" in riverrun("status").out
+    kept = "SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s"
+    assert source.execute(kept, f"riverrun_{name}") == [(1,)]
+    source.capture.stop()
+    assert source.capture.state().doing == "stopped"
+    assert riverrun("capture", "remove", name, "--yes").code == 0
+    assert source.execute(kept, f"riverrun_{name}") == [(0,)]
+    published = "SELECT count(*) FROM pg_publication WHERE pubname = %s"
+    assert source.execute(published, f"riverrun_{name}") == [(0,)]
+    assert "no capture" in riverrun("capture", "status", name).err
+    source.execute("DELETE FROM @users")
+    source.ensure("users")  # begins anew: what the topic had is taken back
+    source.loaded()
+    assert source.table("users") == {}
+
+
+@pytest.mark.broker
+def test_passwords_are_in_no_log_argument_or_state(source, riverrun):
+    source.execute("CREATE TABLE @users (id int PRIMARY KEY)")
+    secret = "s3cret-word"
+    url = source.url.replace("postgres@", f"postgres:{secret}@")
+    capture = OwnCapturer(source.capture.settings, source.capture.name, url)
+    capture.ensure([f"{source.schema}.users"])
+    source.loaded()
+    process = psutil.Process(capture.running())
+    assert secret not in " ".join(process.cmdline())
+    told = riverrun("capture", "status", source.schema, "--json").out
+    files = [f for f in capture.files.folder.iterdir() if f.name != "capture.json"]
+    assert secret not in told + "".join(f.read_text() for f in files)
+    assert capture.files.wish_file.stat().st_mode & 0o077 == 0
+    assert secret not in repr(capture.files.wish())
+
+
+def test_what_cannot_be_captured_is_refused_when_the_program_is_built(postgres):
+    app = rr.App("refused")
+    schema = postgres.rpartition("%3D")[2]
+    with psycopg.connect(postgres, autocommit=True) as own:
+        own.execute("CREATE TABLE bare (id int)")
+        own.execute("CREATE VIEW seen AS SELECT 1 AS id")
+        own.execute("CREATE TABLE keyed (id int PRIMARY KEY, name text)")
+    with pytest.raises(rr.ProgramError, match="has no key") as found:
+        app.capture(f"{schema}.bare")
+    assert "ADD PRIMARY KEY" in str(found.value)
+    with pytest.raises(rr.ProgramError, match="cannot be captured"):
+        app.capture(f"{schema}.seen")
+    with pytest.raises(rr.ProgramError, match="there is no table"):
+        app.capture("keyed")
+    with pytest.raises(rr.ProgramError, match="another key"):
+        app.capture(f"{schema}.keyed", key="name")
+    away = "postgresql://ann:s3cret@127.0.0.1:1/shop"
+    with pytest.raises(rr.ProgramError, match="cannot be reached") as found:
+        app.capture("users", database=away)
+    assert "s3cret" not in str(found.value)
+    table = app.capture("users", database=away, schema="id bigint, name string", key="id")
+    assert table.schema.visible.names == ("id", "name")
+    assert "s3cret" not in repr(app.captures)
+    with pytest.raises(rr.ProgramError, match="no name of a table"):
+        app.capture("a.b.c")
+
+
+def test_without_a_database_the_error_says_how_to_go_on():
+    with pytest.raises(rr.ProgramError, match="PostgreSQL is not running") as found:
+        rr.App("away").capture("users")
+    assert "riverrun up --postgres" in str(found.value)
+
+
+def test_a_captured_table_is_fed_and_described_like_any_other(tmp_path):
+    app = rr.App("fed", pages=1)
+    users = app.capture("users", name="shop", schema="id bigint, name string", key="id")
+    users.to("copy")
+    driver = Driver(app)
+    driver.send("shop.public.users", envelope("c", {"id": 1, "name": "ann"}))
+    driver.batch().assert_is("+- | id | name\n+ | 1 | ann")
+    text = as_text(passed(app.plan()), tmp_path)
+    assert "captured  public.users of the capture shop" in text

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaException, Producer
 
 from riverrun.capture.catalog import Column
 from riverrun.capture.envelopes import Out
@@ -42,14 +42,9 @@ PRODUCER: dict[str, Any] = {
 }
 ATTEMPT = 30.0
 PATIENCE = 120.0
-FENCED = (
-    KafkaError._FENCED,
-    KafkaError.PRODUCER_FENCED,
-    KafkaError.INVALID_PRODUCER_EPOCH,
-)
 ANY = -1
 """Where the key belongs."""
-CAPTURE, POSITION, TABLE = "capture", "position", "table "
+CAPTURE, POSITION, OWNER, TABLE = "capture", "position", "owner", "table "
 
 Stage = Literal["initial", "streaming"]
 
@@ -98,6 +93,8 @@ class Noted:
 
     held: Held | None = None
     lsn: int = 0
+    owner: str | None = None
+    """The process that was started last."""
     tables: dict[str, TableProgress] = field(default_factory=dict)
 
     def take(self, key: str, value: dict[str, Any]) -> None:
@@ -105,6 +102,8 @@ class Noted:
             self.held = Held(**value)
         elif key == POSITION:
             self.lsn = value["lsn"]
+        elif key == OWNER:
+            self.owner = value["process"]
         elif key.startswith(TABLE):
             self.tables[key.removeprefix(TABLE)] = _table(value)
         else:
@@ -139,6 +138,19 @@ class Ledger:
         self._read()
         self.pending = 0
         self.open = False
+
+    def claim(self, process: str, *, again: bool) -> None:
+        """A process that was started writes until a later one is: it may have been frozen
+        meanwhile, and would fence the other in turn."""
+        if not again:
+            self._note(OWNER, {"process": process})
+            self.commit()
+        elif self.noted.owner != process:
+            raise AlreadyRunning(
+                "another process captures the same database",
+                where=self.topic,
+                hint="`riverrun capture list` there shows it; this one ends",
+            )
 
     def send(self, records: Iterable[Out]) -> None:
         if not self.open:
@@ -207,12 +219,3 @@ class Ledger:
             for columns in read.values():
                 for key, value in zip(columns.keys, columns.values, strict=True):
                     self.noted.take((key or b"").decode(), json.loads(value or b"{}"))
-
-
-def refuse_if_fenced(error: KafkaException, name: str) -> None:
-    if error.args[0].code() in FENCED:
-        raise AlreadyRunning(
-            "another process captures the same database",
-            where=name,
-            hint="`riverrun capture list` there shows it; this one ends",
-        ) from error

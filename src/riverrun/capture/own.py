@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -19,8 +20,17 @@ from riverrun.capture.server import Server
 from riverrun.config import Settings
 from riverrun.embedded import kafka, postgres, process
 from riverrun.embedded.lock import exclusive
-from riverrun.errors import ConfigError, DatabaseError, InputError, NoTopic, RiverrunError
+from riverrun.errors import (
+    ConfigError,
+    DatabaseError,
+    InputError,
+    NoTopic,
+    RiverrunError,
+    ServerError,
+)
 from riverrun.kafka import admin
+
+STARTS_WITHIN = 20.0
 
 
 class OwnCapturer(Capturer):
@@ -64,7 +74,13 @@ class OwnCapturer(Capturer):
             )
 
     def _start(self) -> None:
-        self.files.note_pid(process.spawn(self.files.command, output=self.files.log))
+        pid = process.spawn(self.files.command, output=self.files.log)
+        self.files.note_pid(pid)
+        give_up = time.monotonic() + STARTS_WITHIN
+        while process.alive(pid) and process.marked(pid, str(self.files.folder)) is None:
+            if time.monotonic() > give_up:
+                raise ServerError("the capture does not start", where=self.files.log)
+            time.sleep(0.01)
 
     def process(self) -> psutil.Process | None:
         pid, mark = self.files.pid(), str(self.files.folder)

@@ -16,6 +16,7 @@ from riverrun.capture.address import connected, shown
 from riverrun.capture.catalog import Kinds, TableFacts
 from riverrun.capture.pgoutput import UNCHANGED, Cells
 from riverrun.errors import DatabaseError
+from riverrun.schema import quoted
 
 OLDEST = 140000
 PATIENCE = 15.0
@@ -52,6 +53,10 @@ class SlotFacts:
                 "its disk may fill up (max_slot_wal_keep_size)"
             )
         return None
+
+
+def _text(table: str) -> str:
+    return ".".join(map(quoted, table.split(".", 1)))
 
 
 def _size(count: int) -> str:
@@ -157,17 +162,14 @@ class Server:
                 hint=f"let the owner of the tables run: {made}",
             ) from error
 
+    def oids(self, tables: Iterable[str]) -> dict[str, int]:
+        """The object ids of those tables that are there."""
+        query = "SELECT to_regclass(%s)::oid::bigint"
+        found = {table: self.ask(query, _text(table)) for table in tables}
+        return {table: oid for table, oid in found.items() if oid is not None}
+
     def facts(self, tables: Iterable[str]) -> dict[str, TableFacts]:
         return {table: catalog.facts(self.connection, table) for table in tables}
-
-    def settled(self) -> None:
-        """Waits until every transaction that runs now has ended."""
-        until = self.ask("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
-        while self._oldest() < until:
-            time.sleep(0.05)
-
-    def _oldest(self) -> int:
-        return int(self.ask("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"))
 
     def fetched(self, table: str, columns: list[str], key: dict[str, str], cells: Cells) -> Cells:
         """A row with the values that it has now where the log left them out.

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import click
 
+from riverrun.capture.declared import Captured
+from riverrun.capture.known import captures
 from riverrun.cli import options, say_json
 from riverrun.cli.grid import print_grid
 from riverrun.cli.program_file import load_app
 
+NEW = "not yet; `riverrun run` begins with a snapshot"
 COLUMNS = ("part", "name", "change", "outcome", "why")
 
 
@@ -36,6 +39,7 @@ def command(program: Path, as_json: bool) -> None:
     made = app.program()
     found = verdicts(before, shape(made))
     not_first = made.loading.not_first
+    captured = [_captured(each) for each in app.captures]
     stops = refused(found)
     if as_json:
         made_by = before.get("riverrun") if before else None
@@ -46,14 +50,24 @@ def command(program: Path, as_json: bool) -> None:
                 {"topic": topic, "table": table, "why": why}
                 for (topic, table), why in not_first.items()
             ],
+            "captured": captured,
         })  # fmt: skip
     else:
         rows = ((v.part, v.name, v.change, v.outcome, v.why or "") for v in found)
         print_grid(COLUMNS, rows, numbers=())
-        for (topic, table), why in not_first.items():
-            click.echo(f"\n{topic} is read without loading {table} first: {why}")
+        for (topic, awaited), why in not_first.items():
+            click.echo(f"\n{topic} is read without loading {awaited} first: {why}")
+        for table in captured:
+            click.echo(f"\n{table['table']} is captured by {table['capture']}: {table['state']}")
         for each in stops:
             click.echo(f"\n{each.part} {each.name}: {each.ways_out}")
         click.echo(f"\n{app.name} {'cannot resume' if stops else 'resumes'}")
     if stops:
         sys.exit(2)
+
+
+def _captured(table: Captured) -> dict[str, str]:
+    found = next((c for c in captures(options.settings()) if c.name == table.name), None)
+    tables = found.state().tables if found else ()
+    state = next((each.doing for each in tables if each.table == table.table), NEW)
+    return {"table": table.table, "capture": table.name, "state": state}

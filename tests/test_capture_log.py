@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from riverrun.capture.address import name_of, shown, slot_of, without_secrets
 from riverrun.capture.catalog import Column, duck_type
-from riverrun.capture.chunks import Piece, Seen
+from riverrun.capture.chunks import Piece
 from riverrun.capture.envelopes import CapturedTable, Envelopes, Out, RowWriter, Transaction
 from riverrun.capture.evolution import Changed, evolved, key_after
 from riverrun.capture.pgoutput import (
@@ -30,6 +30,7 @@ from riverrun.capture.pgoutput import (
     lsn_of,
     lsn_text,
 )
+from riverrun.capture.seen import Seen
 from riverrun.capture.server import SlotFacts
 from riverrun.capture.values import Kind, writer
 
@@ -124,7 +125,7 @@ def table(*, whole: bool = False, loaded: bool = True) -> CapturedTable:
 
 
 def told(message, captured: CapturedTable) -> list[tuple[str | None, str | None, object, object]]:
-    envelopes = Envelopes("pg", "shop", lambda _, cells: (*cells[:2], "\\x07"))
+    envelopes = Envelopes("pg", "shop", lambda _, cells, xid: (*cells[:2], "\\x07"))
     within = Transaction(9, 100, 5)
     found = []
     for out in envelopes.change(message, captured, within, 50):
@@ -163,7 +164,10 @@ def test_large_values_that_stayed_are_left_out_where_the_row_is_known_and_fetche
 
 
 def test_a_transaction_counts_its_envelopes():
-    envelopes, within = Envelopes("pg", "shop", lambda _, cells: cells), Transaction(9, 100, 5000)
+    envelopes, within = (
+        Envelopes("pg", "shop", lambda _, cells, xid: cells),
+        Transaction(9, 100, 5000),
+    )
     list(envelopes.change(Insert(7, ("1", "a", None)), table(), within, 50))
     moved = list(
         envelopes.change(Update(7, ("2", "a", None), ("1", None, None)), table(), within, 51)

@@ -145,11 +145,11 @@ class Engine:
         self.claimed = True
         topics.make(client, wish.name, topics.known(client))
 
-        def fetch(table: CapturedTable, cells: Cells) -> Cells:
+        def fetch(table: CapturedTable, cells: Cells, xid: int) -> Cells:
             names = [column.name for column in ledger.noted.tables[table.full_name].columns]
             keys = ledger.noted.tables[table.full_name].key
             key = dict(zip(keys, map(str, table.rows.key_cells(cells)), strict=True))
-            return server.fetched(table.full_name, names, key, cells)
+            return server.fetched(table.full_name, names, key, cells, xid=xid)
 
         envelopes = Envelopes(wish.name, server.name, fetch)
         return Parts(wish, server, ledger, envelopes, topics.known(client))

@@ -17,8 +17,8 @@ CONNECTOR = "postgresql"
 _OF_BYTES = '"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="'
 NO_KEY = "{}"
 """Of truncating: compacted topics take no record without a key, and the last one will do."""
-Fetch = Callable[["CapturedTable", Cells], Cells]
-"""The values that a row has now where the log left them out."""
+Fetch = Callable[["CapturedTable", Cells, int], Cells]
+"""The values that a row has, after a transaction or later, where the log left them out."""
 
 
 class Out(NamedTuple):
@@ -150,7 +150,7 @@ class Envelopes:
             new = tuple(o if n is UNCHANGED else n for n, o in zip(new, old, strict=True))
         moved = old is not None and table.rows.key_cells(old) != table.rows.key_cells(new)
         if UNCHANGED in new and (moved or not table.loaded):
-            new = self.fetch(table, new)
+            new = self.fetch(table, new, within.xid)
         if old is None or not moved:
             before = table.rows.row(old) if old is not None and table.whole else "null"
             yield self._put(table, "u", new, within=within, lsn=lsn, before=before)

@@ -15,6 +15,7 @@ from riverrun.capture import catalog
 from riverrun.capture.address import connected, shown
 from riverrun.capture.catalog import Kinds, TableFacts
 from riverrun.capture.pgoutput import UNCHANGED, Cells
+from riverrun.capture.seen import Seen
 from riverrun.errors import DatabaseError
 from riverrun.schema import quoted
 
@@ -171,25 +172,49 @@ class Server:
     def facts(self, tables: Iterable[str]) -> dict[str, TableFacts]:
         return {table: catalog.facts(self.connection, table) for table in tables}
 
-    def fetched(self, table: str, columns: list[str], key: dict[str, str], cells: Cells) -> Cells:
+    def fetched(
+        self, table: str, columns: list[str], key: dict[str, str], cells: Cells, *, xid: int
+    ) -> Cells:
         """A row with the values that it has now where the log left them out.
 
-        If it is not there any more, a later change says so, and null will do.
+        If it is not there any more, a later change says so, and null will do. The transaction is
+        waited for: what is in the log may not be seen yet.
         """
         missing = [name for name, cell in zip(columns, cells, strict=True) if cell is UNCHANGED]
-        picked = sql.SQL(", ").join(
-            sql.SQL("{}::text").format(sql.Identifier(name)) for name in missing
-        )
-        where = sql.SQL(" AND ").join(
-            sql.SQL("{} = {}").format(sql.Identifier(name), sql.Literal(value))
-            for name, value in key.items()
-        )
-        query = sql.SQL("SELECT {} FROM {} WHERE {}").format(picked, catalog.named(table), where)
-        row = None
+        query = _query_of(table, missing, key)
+        values: list[Any] = [None] * len(missing)
         with suppress(psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedTable):
-            row = self.connection.execute(query).fetchone()
-        now = dict(zip(missing, row or [None] * len(missing), strict=True))
+            seen, *values = self._one(query)
+            while not Seen.of(seen).has(xid):
+                time.sleep(0.002)
+                seen, *values = self._one(query)
+        now = dict(zip(missing, values, strict=True))
         return tuple(
             now[name] if cell is UNCHANGED else cell
             for name, cell in zip(columns, cells, strict=True)
         )
+
+    def await_seen(self, xid: int) -> None:
+        """Until what a transaction of the log has done is visible to all."""
+        while not Seen.of(self.ask("SELECT pg_current_snapshot()::text")).has(xid):
+            time.sleep(0.002)
+
+    def _one(self, query: sql.Composed) -> tuple[Any, ...]:
+        found = self.connection.execute(query).fetchone()
+        assert found is not None
+        return tuple(found)
+
+
+def _query_of(table: str, columns: list[str], key: dict[str, str]) -> sql.Composed:
+    """What the snapshot has seen, and some values of a row, null if it is not there."""
+    picked = sql.SQL(", ").join(
+        sql.SQL("{}::text").format(sql.Identifier(name)) for name in columns
+    )
+    where = sql.SQL(" AND ").join(
+        sql.SQL("{} = {}").format(sql.Identifier(name), sql.Literal(value))
+        for name, value in key.items()
+    )
+    return sql.SQL(
+        "SELECT seen, found.* FROM (SELECT pg_current_snapshot()::text AS seen) AS s "
+        "LEFT JOIN (SELECT {} FROM {} WHERE {}) AS found ON true"
+    ).format(picked, catalog.named(table), where)

@@ -235,6 +235,8 @@ class Stream:
         columns = progress.columns
         if [(column.name, column.type) for column in columns] != here:
             accepted = progress.doing == "snapshot" and progress.after is None
+            if self.transaction is not None:
+                self.server.await_seen(self.transaction.xid)
             found = catalog.columns(self.server.connection, relation.oid)
             now = {each.number: each for each in found}
             columns = evolved(progress.columns, relation, now, accepted=accepted)

@@ -246,26 +246,27 @@ class Engine:
         return captured(parts.server, progress, name=name, partitions=count, like=None)
 
     def _make_topics(self, parts: Parts, facts: dict[str, TableFacts]) -> None:
+        self.status.incomplete = {name for name, each in facts.items() if each.incomplete}
         for name, each in facts.items():
             topic = topic_of(parts.wish.name, name)
-            if topic not in parts.partitions:
+            if topic in parts.partitions:
+                topics.check(parts.ledger.client, topic, each)
+            else:
                 count = parts.wish.partitions
                 topics.make_for(parts.ledger.client, topic, each, partitions=count)
                 parts.partitions[topic] = count
                 parts.fresh.add(topic)
-            if each.incomplete:
-                self.status.incomplete.add(name)
 
     def _further(self, parts: Parts) -> None:
         """Tables that were added, and snapshots that were asked for again."""
         ledger, noted = parts.ledger, parts.ledger.noted.tables
         there = parts.server.oids(parts.tables)
         self.status.gone = set(parts.tables) - set(there)
-        new = [name for name, oid in there.items() if name not in noted or noted[name].oid != oid]
-        facts = parts.server.facts(new)
+        facts = parts.server.facts(there)
+        new = {name: facts[name] for name, oid in there.items() if _new(noted.get(name), oid)}
         self._make_topics(parts, facts)
         parts.server.publish(parts.slot, list(there))
-        for name, each in facts.items():
+        for name, each in new.items():
             topic = topic_of(parts.wish.name, name)
             progress = TableProgress(each.oid, topic, each.key, each.columns, expected=each.rows)
             if topic not in parts.fresh:
@@ -275,7 +276,7 @@ class Engine:
         for name, progress in list(noted.items()):
             asked = parts.wish.snapshots.get(name, 0) > progress.snapshots and name in there
             if asked and progress.loaded and not progress.reading:
-                expected = parts.server.facts([name])[name].rows
+                expected = facts[name].rows
                 begun = progress.with_(reading=True, after=None, rows=0, expected=expected)
                 ledger.note_table(name, begun)
         ledger.commit()
@@ -298,6 +299,11 @@ class Engine:
             print(f"{time.strftime('%F %T')} streaming", flush=True)
         self.status.doing, self.status.error, self.status.failed = "streaming", None, None
         self.careful = False
+
+
+def _new(before: TableProgress | None, oid: int) -> bool:
+    """Whether a table was never captured, or is another one of the same name."""
+    return before is None or before.oid != oid
 
 
 def _first_line(error: Exception) -> str:

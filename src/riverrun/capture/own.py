@@ -74,6 +74,10 @@ class OwnCapturer(Capturer):
             )
 
     def _start(self) -> None:
+        left = process.search(str(self.files.folder))
+        if left is not None:  # whoever started it was killed before the id was noted
+            self.files.note_pid(left.pid)
+            return
         pid = process.spawn(self.files.command, output=self.files.log)
         self.files.note_pid(pid)
         give_up = time.monotonic() + STARTS_WITHIN
@@ -83,8 +87,8 @@ class OwnCapturer(Capturer):
             time.sleep(0.01)
 
     def process(self) -> psutil.Process | None:
-        pid, mark = self.files.pid(), str(self.files.folder)
-        return process.marked(pid, mark) if pid is not None else process.search(mark)
+        pid = self.files.pid()
+        return process.marked(pid, str(self.files.folder)) if pid is not None else None
 
     def state(self) -> CaptureState:
         wish = self.files.wish()
@@ -174,11 +178,14 @@ class OwnCapturer(Capturer):
         if not self.files.folder.exists():
             return False
         with exclusive(self.files.lock):
-            found = self.process()
+            found = self.process() or process.search(str(self.files.folder))
             if found is not None:
                 process.stop(found)
-                self.files.note_pid(None)
+            self.files.note_pid(None)
             return found is not None
+
+    def died(self) -> bool:
+        return self.files.pid() is not None and self.process() is None
 
     def running(self) -> int | None:
         found = self.process()

@@ -171,7 +171,8 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
             run.note(started_at=time.time())
             tell("running; Ctrl-C stops it")
             running = Running(query, job.status, folder, tell)
-            yield running
+            with capturing.watched(app.captures, settings, tell):
+                yield running
             run.end = "finished" if running.finished else "stopped"
             with suppress(Py4JError, OSError):  # the JVM may have been ended with us
                 query.stop()

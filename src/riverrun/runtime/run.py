@@ -152,7 +152,7 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
                 destination.take_over(program.name, identity.run)
             job = Job(
                 program=program,
-                source=KafkaSource(client),
+                source=KafkaSource(client, settings.reader),
                 status=status,
                 collect=None,
                 parallel=spark.parallel,

@@ -164,12 +164,13 @@ class ChaosCapture:
     def zombie(self) -> None:
         """Frozen until another has gone on in its place; it is fenced."""
         capture = self.source.capture
+        self.source.until(lambda state: state.doing == "streaming")
         found = capture.process()
-        if found is None:
-            return
+        assert found is not None
         found.suspend()
         (capture.files.folder / "running").unlink()  # the lock of a machine that is not here
-        capture.files.note_pid(process.spawn(capture.files.command, output=capture.files.log))
+        other = capture.files.log.with_suffix(".other.log")
+        capture.files.note_pid(process.spawn(capture.files.command, output=other))
         time.sleep(5)
         with suppress(ProcessLookupError):
             found.resume()

@@ -94,6 +94,7 @@ class Capturer(ABC):
     def running(self) -> int | None:
         """The id of its process, if it runs."""
 
-    @abstractmethod
     def died(self) -> bool:
-        """Whether its process has ended though nobody stopped it; `ensure` starts it again."""
+        """Whether its process has ended though nobody stopped it; `ensure` starts it again. What
+        runs elsewhere is watched there."""
+        return False

@@ -78,6 +78,7 @@ class OwnCapturer(Capturer):
         if left is not None:  # whoever started it was killed before the id was noted
             self.files.note_pid(left.pid)
             return
+        self.files.forget_state()
         pid = process.spawn(self.files.command, output=self.files.log)
         self.files.note_pid(pid)
         give_up = time.monotonic() + STARTS_WITHIN

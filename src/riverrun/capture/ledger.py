@@ -216,6 +216,5 @@ class Ledger:
         if start == end:
             return
         for read in RangeReader(self.client).read([[Range(place, start, end)]]):
-            for columns in read.values():
-                for key, value in zip(columns.keys, columns.values, strict=True):
-                    self.noted.take((key or b"").decode(), json.loads(value or b"{}"))
+            for each in (row for records in read.values() for row in records.to_pylist()):
+                self.noted.take(each["__key"].decode(), json.loads(each["__value"]))

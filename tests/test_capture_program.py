@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sqlite3
 import time
 from contextlib import closing
@@ -53,6 +55,7 @@ def test_a_captured_table_is_kept_in_another_database_by_one_line(
     with Run(program, home=broker_settings.home) as run:
         run.until(500)
         assert len(stored()) == 500
+        os.kill(source.capture.running(), signal.SIGKILL)  # the program sees it, and starts another
         source.execute("UPDATE @users SET name = upper(name) WHERE id % 3 = 0")
         source.execute("DELETE FROM @users WHERE id % 5 = 0")
         source.execute("UPDATE @users SET id = id + 1000 WHERE id < 10")

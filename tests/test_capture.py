@@ -98,6 +98,7 @@ def test_keys_that_change_large_values_and_truncating_leave_what_the_table_has(s
     source.execute("UPDATE @notes SET number = number + 100, place = 'b' WHERE number < 6")
     source.execute("UPDATE @full SET id = id + 100 WHERE id < 6")
     source.execute("DELETE FROM @notes WHERE number = 110 OR number = 7")
+    source.execute("INSERT INTO @notes VALUES ('large', 1, repeat('x', 3000000), 1)")
     for table in ("notes", "full"):
         source.settle(table)
     ops = [v["op"] for _, _, v in source.records(source.topic("full")) if v is not None]

@@ -97,6 +97,9 @@ class Pieces:
         progress = self.ledger.noted.tables[table]
         self.reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         try:
+            # first: a table that is written anew has no rows for those who began before
+            lock = sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(catalog.named(table))
+            self.reader.execute(lock)
             seen = Seen.of(self._asked("SELECT pg_current_snapshot()::text"))
             # one that was written to the topic already, but is not seen yet, cannot be ordered
             early = any(number in seen.open for number in map(seen.whole, self.recent))

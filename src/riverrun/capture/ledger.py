@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from riverrun.capture.catalog import Column
 from riverrun.capture.envelopes import Out
@@ -28,6 +28,8 @@ SETTINGS = {
     "segment.bytes": str(4 << 20),
     "min.cleanable.dirty.ratio": "0.1",
 }
+LARGEST = 64 << 20
+"""Bytes of a record: a row may be large."""
 PRODUCER: dict[str, Any] = {
     "enable.idempotence": "true",
     "partitioner": "murmur2_random",  # as Java's
@@ -36,6 +38,7 @@ PRODUCER: dict[str, Any] = {
     "batch.size": str(1 << 20),
     "queue.buffering.max.messages": "500000",
     "queue.buffering.max.kbytes": str(256 << 10),
+    "message.max.bytes": str(LARGEST),
     "transaction.timeout.ms": "600000",  # of the largest transaction of the source
     "reconnect.backoff.ms": "10",
     "reconnect.backoff.max.ms": "1000",
@@ -167,6 +170,10 @@ class Ledger:
                 break
             except BufferError:
                 self.producer.poll(0.1)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                    raise _too_large(out) from error
+                raise
         self.pending += 1
         if self.pending % 1000 == 0:
             self.producer.poll(0)
@@ -218,3 +225,12 @@ class Ledger:
         for read in RangeReader(self.client).read([[Range(place, start, end)]]):
             for each in (row for records in read.values() for row in records.to_pylist()):
                 self.noted.take(each["__key"].decode(), json.loads(each["__value"]))
+
+
+def _too_large(out: Out) -> TopicError:
+    return TopicError(
+        "a row is larger than a record can be",
+        where=out.topic,
+        got=f"{len(out.value or ''):,} characters, key {out.key}",
+        hint=f"a record has at most {LARGEST:,} bytes: make the row smaller",
+    )

@@ -73,7 +73,8 @@ def _lock(connection: psycopg.Connection[Any], facts: TableFacts) -> None:
     """From here on the table keeps its columns; they are those of the snapshot."""
     table = catalog.named(facts.full_name)
     connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(table))
-    if catalog.facts(connection, facts.full_name).columns != facts.columns:
+    now = catalog.facts(connection, facts.full_name)
+    if (now.columns, now.file) != (facts.columns, facts.file):
         raise DatabaseError(
             f"{facts.full_name} was altered while its snapshot began", hint="it begins again"
         )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from riverrun.capture.catalog import TableFacts
 from riverrun.capture.envelopes import transaction_topic
+from riverrun.capture.ledger import LARGEST
 from riverrun.errors import TopicError
 from riverrun.kafka import admin
 
@@ -25,7 +26,7 @@ def make(client: Mapping[str, str], name: str, partitions: Mapping[str, int]) ->
 
 def make_for(client: Mapping[str, str], topic: str, facts: TableFacts, *, partitions: int) -> None:
     """The topic of a table. Compaction would lose values that later changes leave out."""
-    config = KEPT if facts.incomplete else COMPACTED
+    config = {**(KEPT if facts.incomplete else COMPACTED), "max.message.bytes": str(LARGEST)}
     admin.create_topic(client, topic, partitions=partitions, config=config)
 
 

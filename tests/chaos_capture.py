@@ -122,8 +122,9 @@ class ChaosCapture:
         return found.url
 
     def start(self, rows: int) -> Source:
-        postgres.up(self.settings, port=ports.any_free())
-        kafka.up(self.settings, port=ports.any_free())
+        for server in (postgres, kafka):
+            if not server.running(self.settings):
+                server.up(self.settings, port=ports.any_free())
         capture = OwnCapturer(self.settings, "chaos")
         self.source = Source(self.url(), "chaos", kafka.client(self.settings), capture)
         self.source.execute("CREATE SCHEMA chaos")

@@ -285,6 +285,7 @@ class Engine:
     def _stream(self, parts: Parts, stack: ExitStack) -> None:
         wire = Wire(parts.server.database)
         stack.callback(wire.close)
+        parts.server.take_over(parts.slot)
         wire.start(parts.slot, parts.ledger.noted.lsn)
         stream = Stream(parts.server, parts.ledger, parts.envelopes, self.status, wire=wire)
         stack.callback(stream.pieces.close)

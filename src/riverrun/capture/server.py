@@ -117,8 +117,17 @@ class Server:
         found = self.connection.execute(_SLOT, (slot,)).fetchone()
         return SlotFacts(*found) if found else None
 
+    def take_over(self, slot: str) -> None:
+        """Whoever reads the log of the slot is sent away: it was started before."""
+        query = "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots"
+        give_up = time.monotonic() + PATIENCE
+        while (facts := self.slot(slot)) and facts.active and time.monotonic() < give_up:
+            self.connection.execute(f"{query} WHERE slot_name = %s AND active", (slot,))
+            time.sleep(0.05)
+
     def drop_slot(self, slot: str) -> None:
         """A slot is in use until its last reader's connection has ended."""
+        self.take_over(slot)
         give_up = time.monotonic() + PATIENCE
         while self.slot(slot) is not None:
             try:

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import click
 
+from riverrun.capture.declared import Captured
+from riverrun.capture.known import captures
 from riverrun.cli import options, say_json
 from riverrun.cli.grid import print_grid
 from riverrun.cli.program_file import load_app
 from riverrun.errors import BrokerError
 from riverrun.kernels.program import Program
 
+NEW = "not yet; `riverrun run` begins with a snapshot"
 COLUMNS = ("part", "name", "change", "outcome", "why")
 
 
@@ -41,6 +44,7 @@ def command(program: Path, as_json: bool) -> None:
     made = app.program()
     found = verdicts(before, shape(made))
     not_first = made.loading.not_first
+    captured = [_captured(each) for each in app.captures]
     stops = refused(found)
     warnings = _warnings(made)
     if as_json:
@@ -53,12 +57,15 @@ def command(program: Path, as_json: bool) -> None:
                 for (topic, table), why in not_first.items()
             ],
             "warnings": warnings,
+            "captured": captured,
         })  # fmt: skip
     else:
         rows = ((v.part, v.name, v.change, v.outcome, v.why or "") for v in found)
         print_grid(COLUMNS, rows, numbers=())
-        for (topic, table), why in not_first.items():
-            click.echo(f"\n{topic} is read without loading {table} first: {why}")
+        for (topic, awaited), why in not_first.items():
+            click.echo(f"\n{topic} is read without loading {awaited} first: {why}")
+        for table in captured:
+            click.echo(f"\n{table['table']} is captured by {table['capture']}: {table['state']}")
         for text in warnings:
             click.echo(f"\nwarning: {text}")
         for each in stops:
@@ -79,3 +86,10 @@ def _warnings(program: Program) -> list[str]:
     with suppress(BrokerError):
         return compaction_warnings(program, kafka.client(settings))
     return []
+
+
+def _captured(table: Captured) -> dict[str, str]:
+    found = next((c for c in captures(options.settings()) if c.name == table.name), None)
+    tables = found.state().tables if found else ()
+    state = next((each.doing for each in tables if each.table == table.table), NEW)
+    return {"table": table.table, "capture": table.name, "state": state}

@@ -143,9 +143,7 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
         checkpoint.held(folder, program.name),
         runs.noted(folder, master=settings.master, log=log) as run,
     ):
-        shutil.rmtree(status, ignore_errors=True)
-        private.folder(run_folder)
-        private.folder(status)
+        _cleared(run_folder, status)
         if options.fresh:
             checkpoint.forget(folder)
         shape = shape_of(program)
@@ -186,13 +184,21 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
             run.note(started_at=time.time())
             tell("running; Ctrl-C stops it")
             running = Running(query, job.status, folder, tell)
-            yield running
+            with capturing.watched(app.captures, settings, tell):
+                yield running
             run.end = "finished" if running.finished else "stopped"
             with suppress(Py4JError, OSError):  # the JVM may have been ended with us
                 query.stop()
         finally:
             tell("stopping Spark")
             spark.stop()
+
+
+def _cleared(run_folder: Path, status: Path) -> None:
+    """Folders for what this run tells; what the last one told is gone."""
+    shutil.rmtree(status, ignore_errors=True)
+    private.folder(run_folder)
+    private.folder(status)
 
 
 def _prepared(program: Program, settings: Settings, client: dict[str, str], tell: Tell) -> Places:

@@ -13,7 +13,7 @@ ARGS ?=
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test gate bench bench-windows bench-delivery bench-cluster bench-joins chaos soak lock clean
+.PHONY: help install demo test gate bench bench-windows bench-delivery bench-cluster bench-joins chaos chaos-capture soak lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 24
@@ -68,6 +68,9 @@ bench-cluster: install ## two workers of a standalone cluster, next to local mod
 
 chaos: install ## 50 kills against a ledger (ARGS="--kills 10 --seed 7")
 	$(BIN)/python tests/chaos.py $(ARGS)
+
+chaos-capture: install ## kills while a database is captured (ARGS="--changes 50000 --seed 7")
+	$(BIN)/python tests/chaos_capture.py $(ARGS)
 
 soak: install ## memory over ten minutes of steady input
 	$(BIN)/riverrun bench windows --soak 600 $(ARGS)

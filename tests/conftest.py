@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,9 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 import valkeys
+from capturing import Source
 from riverrun import cli, config
+from riverrun.capture.own import OwnCapturer
 from riverrun.config import Settings
 from riverrun.embedded import java, kafka, ports, postgres, spark_cluster
 from riverrun.embedded.spark_cluster import Cluster
@@ -149,6 +151,28 @@ def own_schema(postgres_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("RIVERRUN_POSTGRES", url)
     yield url
     with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"DROP SCHEMA {name} CASCADE")
+
+
+@pytest.fixture
+def source(
+    broker: dict[str, str],
+    broker_settings: Settings,
+    postgres_settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Source]:
+    """A schema of its own in the session's PostgreSQL, and a capture that nobody has begun."""
+    url, name = postgres.ensure(postgres_settings), f"cap{time.time_ns()}"
+    monkeypatch.setenv("RIVERRUN_POSTGRES", url)
+    settings = replace(broker_settings, postgres=url)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}")
+    found = Source(url, name, broker, OwnCapturer(settings, name))
+    yield found
+    found.connection.close()
+    if found.capture.files.wish():
+        found.capture.remove()
+    with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"DROP SCHEMA {name} CASCADE")
 
 

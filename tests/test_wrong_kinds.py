@@ -79,6 +79,9 @@ OBJECTS = {
 }
 """What has public methods, and how one of it is made; of one method, if it needs another."""
 
+REFUSED = ("Table.map", "Table.lookup")
+"""Methods of streams that tables have only to say that they cannot."""
+
 NOT_MADE = {rr.Aggregate, rr.Stream, rr.Table, rr.Grouped, rr.ProgramError, rr.RiverrunError}
 """Classes that programs name, but do not call."""
 
@@ -127,6 +130,7 @@ AGAIN = {
     "Stream.join": {"other": stream, "within": "1 minute", "prefix": "other_"},
     "Stream.join as of event time": {"other": table, "as_of": "event time"},
     "Stream.to_table": {"key": ["user"]},
+    "Stream.lookup": {"database": "sqlite:///shop.db", "schema": "country string", "columns": None},
     "Table.join": {"prefix": "other_"},
     "App.add": {"output": output},
     "App.named": {"function": doubled},
@@ -180,6 +184,7 @@ MEANT: dict[str, set[str]] = {
     "Stream.join.other": {"a stream"},
     "Stream.join as of event time.other": {"a table"},
     "Stream.join as of event time.corrections": FLAG,
+    "Stream.lookup.entries": NUMBER,
     "Stream.mark_seen.capacity": NUMBER,
     "Stream.process.processor": {"a processor"},
     "Stream.filter.function": {"a function"},
@@ -263,7 +268,7 @@ def methods() -> Iterator[Public]:
             continue
         for name, each in inspect.getmembers(kind, inspect.isfunction):
             called = f"{kind.__name__}.{name}"
-            if called != "Table.map" and (not name.startswith("_") or name == "__getitem__"):
+            if called not in REFUSED and (not name.startswith("_") or name == "__getitem__"):
                 others = [other for other in AGAIN if other.startswith(f"{called} ")]
                 yield from (Public(again, each, made) for again in (called, *others))
 

@@ -57,9 +57,12 @@ class Punctuation:
     """Topics that are not read until they are resumed."""
     commands: list[Command] = field(default_factory=list)
     """Those that take effect with this batch."""
+    batch: int = 0
+    """The number that the batch was logged with."""
 
     def add(self, other: Punctuation) -> None:
         self.tick = max(self.tick, other.tick)
+        self.batch = max(self.batch, other.batch)
         self.ended = self.ended or other.ended
         self.behind = sorted({*self.behind, *other.behind})
         self.clocks = other.clocks if self.clocks is None else self.clocks

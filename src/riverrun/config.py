@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from riverrun.errors import ConfigError, InputError
+from riverrun.durations import UNITS, microseconds
+from riverrun.errors import ConfigError, InputError, ProgramError
 
 FILE = "riverrun.toml"
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{,199}")
@@ -45,6 +46,8 @@ class Settings:
     """The Python of a cluster's executors: the same at the same path, or an archive to send."""
     state_memory: int = 1 << 30
     """Bytes of state that a Python worker holds in memory; the rest is on disk."""
+    compaction_lag: int = UNITS["day"]
+    """Microseconds that records stay in topics of tables that are made, whatever comes after."""
     reader: Reader = "quickest"
 
     @property
@@ -104,6 +107,7 @@ def load(start: Path | None = None, environ: Mapping[str, str] | None = None) ->
         checkpoints=_checkpoints(file, table, environ),
         environment=_environment(file, table, environ),
         state_memory=_bytes(table.pop("state_memory", "1 GB"), file),
+        compaction_lag=_lag(table.pop("compaction_lag", "1 day"), file),
         reader=_reader(environ.get("RIVERRUN_READER") or table.pop("reader", "quickest"), file),
     )
     return found.checked()
@@ -125,7 +129,7 @@ def _read(file: Path) -> dict[str, Any]:
         raise ConfigError("the settings file is not valid TOML", where=file, got=error) from error
     known = {
         "brokers", "postgres", "kafka", "spark", "master", "home", "checkpoints", "environment",
-        "state_memory", "reader", "valkey",
+        "state_memory", "compaction_lag", "reader", "valkey",
     }  # fmt: skip
     unknown = sorted(set(table) - known)
     if unknown:
@@ -198,3 +202,16 @@ def _bytes(text: Any, file: Path | None) -> int:
             hint='write it as "512 MB" or "2 GB"',
         )
     return int(float(found[1]) * SIZES[found[2].upper()])
+
+
+def _lag(text: Any, file: Path | None) -> int:
+    try:
+        found = microseconds(text, file)
+    except ProgramError as error:
+        raise ConfigError(
+            "a duration cannot be read",
+            where=file,
+            got=f"compaction_lag = {text!r}",
+            hint='write it as "1 day" or "12 hours"',
+        ) from error
+    return found

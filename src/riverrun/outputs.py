@@ -37,6 +37,8 @@ class Places:
     delivery: Delivery
     postgres: str | None = field(default=None, repr=False)
     """The address of PostgreSQL, for programs that need it."""
+    compaction_lag: int = 86_400_000
+    """Milliseconds that records stay in topics of tables that are made."""
     valkey: str | None = field(default=None, repr=False)
     """The address of Valkey or Redis, if the settings name one."""
     home: str = ""

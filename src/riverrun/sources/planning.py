@@ -62,7 +62,7 @@ class Offset:
     def punctuation(self) -> Punctuation:
         return Punctuation(
             tick=self.tick, ended=self.ended, behind=self.behind, clocks=self.clocks,
-            control=self.control, paused=self.paused,
+            control=self.control, paused=self.paused, batch=self.batch,
         )  # fmt: skip
 
 

@@ -11,9 +11,6 @@ from deltalake import DeltaTable
 from riverrun.cache import Cache
 from riverrun.search import Index
 from running import PATIENCE, Run
-from test_capture import source
-
-__all__ = ["source"]
 
 PROGRAM = """
 import riverrun as rr

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from riverrun.arguments import checked, names, shown
 from riverrun.clock import By, Pace
+from riverrun.columns import TRUNCATED
 from riverrun.compiler.compile import compile_program, spark_functions
 from riverrun.config import NAME, NAME_RULE
 from riverrun.durations import Duration, microseconds, milliseconds_of
@@ -18,7 +19,7 @@ from riverrun.formats import Format, format_of
 from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.program import Program, ReadTopic
-from riverrun.operators.captured import TRUNCATED, captured_table
+from riverrun.operators.captured import captured_table
 from riverrun.operators.to_table import topic_table
 from riverrun.outputs import Delivery
 from riverrun.plan.building import checked_condition, checked_policy, refuse_twice

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from riverrun.columns import GONE, PLACE
+from riverrun.columns import GONE, PLACE, TRUNCATED
 from riverrun.durations import BEGINNING, END
 from riverrun.kernels import positions
 from riverrun.kernels.letters import Failure, Place, judge
@@ -34,8 +34,10 @@ from riverrun.operators.to_table import beside, replaced
 from riverrun.plan.nodes import Step
 from riverrun.schema import column_list
 
-KEPT, TRUNCATED = "__kept", "__truncated"
-"""Of a change: the columns that it leaves as they were; whether it deletes all rows."""
+KEPT = "__kept"
+"""Of a change: the columns that it leaves as they were."""
+BARE = "__bare"
+"""Of a deletion: whether its record had no value. One that follows another tells nothing new."""
 ORDER = list(PLACE[1:])
 
 
@@ -64,7 +66,9 @@ class Captured(PlainOperator):
             columns = column_list((*self.keys, *PLACE))
             return Entry(f"SELECT {columns}, {NO_SLOT} FROM {rows} WHERE {TRUNCATED}")
         columns = column_list((*self.schema.names, *PLACE, GONE, KEPT))
-        return Entry(f"SELECT {columns}, {NO_SLOT} FROM {rows} WHERE NOT {TRUNCATED}")
+        bare = f"{TRUNCATED} IS NULL AS {BARE}"
+        truncates = f"coalesce({TRUNCATED}, false)"
+        return Entry(f"SELECT {columns}, {bare}, {NO_SLOT} FROM {rows} WHERE NOT {truncates}")
 
     def words(self) -> Words:
         return Words.of(("keeps", "the row as it was last changed"))
@@ -96,6 +100,7 @@ class Captured(PlainOperator):
         old = beside(kept, new, key)
         found = replaced(new, old, columns, old["__revision"].is_not_null())
         if self.form == "versions":
+            told = self._without_echoes(told, kept)
             result.streams[""] = [told.sort(ORDER).select(*columns, *PLACE, GONE)]
         else:
             result.changes += found.changes
@@ -116,11 +121,23 @@ class Captured(PlainOperator):
             found = pl.col(name).gather(last.fill_null(0))
             known = last.is_not_null() & ~pl.col(GONE).gather(last.fill_null(0))
             rows = rows.with_columns(
-                pl.when(absent).then(found).otherwise(name), _lost(name, absent & ~known)
+                pl.when(absent).then(found).otherwise(name),
+                _lost(name, absent & ~known & ~pl.col(GONE)),
             )
         lost = pl.any_horizontal(map(_lost, left_out))
         failures = [self._failure(r, left_out) for r in rows.filter(lost).iter_rows(named=True)]
         return rows.filter(~lost & (pl.col("__pos") >= 0)).select(told.columns), failures
+
+    def _without_echoes(self, told: pl.DataFrame, kept: SegmentList) -> pl.DataFrame:
+        """Without records that have no value where the row is gone already: their time is that of
+        the record, when the row may long be there again."""
+        if not told[BARE].any():
+            return told
+        key = ["__hash", *self.keys]
+        rows = self._after_those_kept(told, kept).sort(*key, *ORDER)
+        gone = pl.col(GONE).shift().over(key).fill_null(True)
+        new = (pl.col("__pos") >= 0) & ~(pl.col(BARE).fill_null(False) & gone)
+        return rows.filter(new).select(told.columns)
 
     def _after_those_kept(self, told: pl.DataFrame, kept: SegmentList) -> pl.DataFrame:
         before = kept.lookup(told)
@@ -176,6 +193,7 @@ class _Told:
             pl.lit(truncate["__sub"], pl.Int64).alias("__sub"),
             pl.lit(True).alias(GONE),
             pl.lit(None, pl.List(pl.String)).alias(KEPT),
+            pl.lit(False).alias(BARE),
         )
 
 

@@ -19,8 +19,10 @@ from riverrun.formats import Format, format_of
 from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.program import Program, ReadTopic
-from riverrun.operators.captured import captured_table
+from riverrun.operators.captured import captured_table, is_captured
 from riverrun.operators.to_table import topic_table
+from riverrun.operators.whole.step import boundaries, whole_transactions
+from riverrun.operators.whole.waiting import WhenFull
 from riverrun.outputs import Delivery
 from riverrun.plan.building import checked_condition, checked_policy, refuse_twice
 from riverrun.plan.nodes import Output, Plan
@@ -157,6 +159,42 @@ class App:
                 raise ProgramError("a captured table cannot be replicated", where=at)
             return Table(self, captured_table(source))
         return Table(self, topic_table(source, replicate=replicate))
+
+    def whole(
+        self,
+        *tables: Table,
+        transactions: str,
+        patience: Duration = "1 minute",
+        most: int = 1_000_000,
+        when_full: WhenFull = "stop",
+    ) -> tuple[Table, ...]:
+        """Captured tables that change together: by whole transactions, in the order of commits.
+
+        `transactions` is the topic that tells where they begin and end, as Debezium writes it with
+        `provide.transaction.metadata`. Rows wait for the others of their transaction, `most` at
+        once: more stop the job, or are let go. Rows that retention or compaction has deleted are
+        given up after `patience`. One task writes all results, so that each database, and Kafka,
+        takes those of a batch in one transaction.
+        """
+        at = caller()
+        check_topic(transactions, at)
+        captured = [each.node for each in tables if is_captured(each.node)]
+        if not tables or len(captured) < len(tables):
+            raise ProgramError(
+                "whole takes captured tables, as they are read",
+                where=at,
+                hint='app.table(…, format="debezium") or app.capture(…), before anything is done',
+            )
+        if most < 1:
+            raise ProgramError("most is a number of rows, 1 or more", where=at, got=most)
+        steps = whole_transactions(
+            captured,
+            boundaries(transactions, at),
+            patience=microseconds(patience, at),
+            most=most,
+            when_full=when_full,
+        )
+        return tuple(Table(self, step) for step in steps)
 
     def add(self, output: Output) -> None:
         """Note an output; `.to(…)` makes it."""

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from riverrun.columns import TRUNCATED
 from riverrun.formats.debezium_values import Kind, kinds_of, meant, read_as, seen, written
 from riverrun.formats.format import Format
 from riverrun.formats.json import Json, texts_of
@@ -40,8 +41,7 @@ SHAPE = {
     "after": "JSON",
     "source": {"lsn": "BIGINT", "txId": "BIGINT", "ts_us": "BIGINT", "ts_ms": "BIGINT"},
 }
-PARTS = {"payload": "JSON", "schema": "JSON"}
-WRAPPED = {**SHAPE, "payload": "JSON"}
+WRAPPED = {"payload": "JSON", "schema": "JSON"}
 
 OWN = {
     "_operation": "e.op",
@@ -59,15 +59,12 @@ _CAUSE = (
     "WHEN e.op NOT IN ('c', 'u', 'd', 'r', 't') THEN 'op is none of c, u, d, r and t: ' || e.op "
     f"WHEN {_DONE} IS NULL THEN 'op is ' || e.op || ', but there is no row after it' END"
 )
-_PARTS = ", ".join(
-    [
-        f"{_DONE}::VARCHAR AS row",
-        f"coalesce({' OR '.join(f'contains(row, {literal(hint)})' for hint in _HINTS)}, false) "
-        "AS hinted",
-        *(f"{expression} AS {quoted(name)}" for name, expression in OWN.items()),
-        f"{_CAUSE} AS cause",
-    ]
-)
+
+
+def _parts(beside: Mapping[str, str]) -> str:
+    hints = " OR ".join(f"contains(row, {literal(hint)})" for hint in _HINTS)
+    found = {"row": f"{_DONE}::VARCHAR", "hinted": f"coalesce({hints}, false)", "cause": _CAUSE}
+    return ", ".join(f"{sql} AS {quoted(name)}" for name, sql in {**found, **beside}.items())
 
 
 class Debezium(Format):
@@ -77,22 +74,67 @@ class Debezium(Format):
     time = "_commit_time"
     marks: ClassVar[Mapping[str, str]] = {
         "__kept": "VARCHAR[]",
-        "__truncated": "BOOLEAN",
+        TRUNCATED: "BOOLEAN",
         "_commit_time": "TIMESTAMP",
     }
+    shape: ClassVar[Mapping[str, Any]] = SHAPE
+    beside: ClassVar[Mapping[str, str]] = OWN
+    """What is read beside the row, with its expression."""
 
     def decode(self, records: pa.Table, columns: Schema, *, key: tuple[str, ...] = ()) -> pa.Table:
-        opened = _opened(records["__value"])
+        opened = self._opened(records["__value"])
         if opened["schema"].null_count == opened.num_rows:
-            return _rows(opened, columns, {}, key)
+            return self._rows(opened, columns, {}, key)
         coded = opened["schema"].combine_chunks().dictionary_encode()
         numbers = pc.fill_null(coded.indices, len(coded.dictionary))
         schemas = [*coded.dictionary.to_pylist(), None]
         return in_groups(
             opened,
             numbers,
-            lambda part, number: _rows(part, columns, kinds_of(schemas[number]), key),
+            lambda part, number: self._rows(part, columns, kinds_of(schemas[number]), key),
         )
+
+    def _opened(self, values: pa.ChunkedArray) -> pa.Table:
+        """Envelopes: `row` in JSON, whether something hints at a value that is left out (`hinted`),
+        the `schema` part, what stands beside the row, and `cause`."""
+        lot, parts = pa.table({"text": texts_of(values)}), _parts(self.beside)
+        found = run(
+            f"SELECT {parts}, NULL::VARCHAR AS schema, e.payload IS NOT NULL AS wrapped "
+            f"FROM (SELECT text, {_transform({**self.shape, 'payload': 'JSON'})} AS e FROM lot)",
+            lot=lot,
+        )
+        wrapped = found["wrapped"]
+        found = found.drop_columns(["wrapped"])
+        if not pc.any(wrapped).as_py():
+            return found
+        inside = run(
+            f"SELECT {parts}, schema FROM (SELECT text, schema, {_transform(self.shape)} AS e FROM "
+            "(SELECT w.payload::VARCHAR AS text, w.schema::VARCHAR AS schema FROM "
+            f"(SELECT {_transform(WRAPPED)} AS w FROM lot)))",
+            lot=lot.filter(wrapped),
+        )
+        return replaced(found, wrapped, inside)
+
+    def _rows(
+        self, opened: pa.Table, columns: Schema, kinds: Mapping[str, Kind], key: tuple[str, ...]
+    ) -> pa.Table:
+        """The declared columns of envelopes that have one schema, or none."""
+        inside = Schema(tuple(each for each in columns.columns if each.name not in OWN))
+        operation = opened["_operation"]
+        texts, kept = _available(opened.select(["row", "hinted"]), inside)
+        found = _read(texts, inside, kinds)
+        found = _deleting(found, pc.equal(operation, "d"), texts, inside.only(key), kinds)
+        own = {
+            **{name: opened[name] for name in self.beside},
+            "__cause": pc.coalesce(opened["cause"], found["__cause"]),
+            "__gone": pc.fill_null(pc.is_in(operation, pa.array(["d", "t"])), False),
+            TRUNCATED: pc.fill_null(pc.equal(operation, "t"), False),
+            "__kept": kept,
+        }
+        found = found.drop_columns(["__cause"])
+        for name, values in own.items():
+            found = found.append_column(name, values)
+        return found
 
     def encode(self, rows: pa.Table, columns: Schema) -> pa.Array:
         after = Json().encode(rows, columns).cast(pa.string())
@@ -120,52 +162,8 @@ class Debezium(Format):
         return plain
 
 
-def _opened(values: pa.ChunkedArray) -> pa.Table:
-    """Envelopes: `row` in JSON, whether something hints at a value that is left out (`hinted`), the
-    `schema` part, what stands beside the row, and `cause`."""
-    lot = pa.table({"text": texts_of(values)})
-    found = run(
-        f"SELECT {_PARTS}, NULL::VARCHAR AS schema, e.payload IS NOT NULL AS wrapped "
-        f"FROM (SELECT text, {_transform(WRAPPED)} AS e FROM lot)",
-        lot=lot,
-    )
-    wrapped = found["wrapped"]
-    found = found.drop_columns(["wrapped"])
-    if not pc.any(wrapped).as_py():
-        return found
-    inside = run(
-        f"SELECT {_PARTS}, schema FROM (SELECT text, schema, {_transform(SHAPE)} AS e FROM ("
-        "SELECT w.payload::VARCHAR AS text, w.schema::VARCHAR AS schema FROM ("
-        f"SELECT {_transform(PARTS)} AS w FROM lot)))",
-        lot=lot.filter(wrapped),
-    )
-    return replaced(found, wrapped, inside)
-
-
 def _transform(shape: Mapping[str, Any]) -> str:
     return f"TRY(json_transform(text, {literal(json.dumps(shape))}))"
-
-
-def _rows(
-    opened: pa.Table, columns: Schema, kinds: Mapping[str, Kind], key: tuple[str, ...]
-) -> pa.Table:
-    """The declared columns of envelopes that have one schema, or none."""
-    inside = Schema(tuple(each for each in columns.columns if each.name not in OWN))
-    operation = opened["_operation"]
-    texts, kept = _available(opened.select(["row", "hinted"]), inside)
-    found = _read(texts, inside, kinds)
-    found = _deleting(found, pc.equal(operation, "d"), texts, inside.only(key), kinds)
-    own = {
-        **{name: opened[name] for name in OWN},
-        "__cause": pc.coalesce(opened["cause"], found["__cause"]),
-        "__gone": pc.fill_null(pc.is_in(operation, pa.array(["d", "t"])), False),
-        "__truncated": pc.fill_null(pc.equal(operation, "t"), False),
-        "__kept": kept,
-    }
-    found = found.drop_columns(["__cause"])
-    for name, values in own.items():
-        found = found.append_column(name, values)
-    return found
 
 
 def _deleting(

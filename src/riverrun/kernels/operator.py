@@ -22,6 +22,7 @@ from riverrun.errors import Location
 from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError, Verdict
 from riverrun.kernels.state import SegmentList
+from riverrun.partitions import Partition
 from riverrun.schema import Schema, column_list
 
 
@@ -127,6 +128,10 @@ class Batch:
     """What the control log has for this step, in its order."""
     functions: tuple[Function, ...] = ()
     """The program's own, that conditions may call."""
+    behind: tuple[Partition, ...] = ()
+    """Partitions that hold records beyond this batch."""
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    """How many each topic has."""
 
     @property
     def rows(self) -> pl.DataFrame | None:
@@ -186,6 +191,9 @@ class Operator(ABC):
 
     kind: ClassVar[str]
     """The word for it in checkpoints."""
+    one_writer: ClassVar[bool] = False
+    """Whether all that comes of a batch is to be written by one task, so that each destination
+    takes it in one transaction."""
 
     @property
     @abstractmethod

@@ -156,6 +156,8 @@ class PageKernel:
             pages=self.program.pages,
             commands=told,
             functions=self.program.functions,
+            behind=tuple(moment.punctuation.behind),
+            partitions=moment.punctuation.partitions,
         )
 
     def _advanced(self, step: PlacedStep, visit: Visit, batch: Batch) -> Result:

@@ -8,7 +8,7 @@ nobody knows is set aside, and changes nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import polars as pl
 
@@ -31,7 +31,7 @@ from riverrun.kernels.operator import (
 from riverrun.kernels.program import ReadTopic
 from riverrun.kernels.state import SegmentList
 from riverrun.operators.to_table import beside, replaced
-from riverrun.plan.nodes import Step
+from riverrun.plan.nodes import Node, Step
 from riverrun.schema import column_list
 
 KEPT = "__kept"
@@ -45,6 +45,8 @@ ORDER = list(PLACE[1:])
 class Captured(PlainOperator):
     form: Literal["changes", "versions"] = "changes"
     """Versions are for joins as of event time, which keep them."""
+    whole: bool = False
+    """Whether rows come by whole transactions: later than their time would have it."""
 
     kind = "captured"
     takes = "facts"
@@ -81,7 +83,7 @@ class Captured(PlainOperator):
         return "a value that is not in the record, and was in none before"
 
     def versions(self, rows: str) -> str | None:
-        return f"SELECT * FROM {rows}"
+        return None if self.whole else f"SELECT * FROM {rows}"
 
     def telling_versions(self) -> Operator | None:
         return replace(self, form="versions", name=f"{self.name}.versions")
@@ -195,6 +197,18 @@ class _Told:
             pl.lit(None, pl.List(pl.String)).alias(KEPT),
             pl.lit(False).alias(BARE),
         )
+
+
+def is_captured(node: Node) -> TypeGuard[Step]:
+    """Whether a node is a captured table as it is read."""
+    if not isinstance(node, Step) or not isinstance(node.does, Captured):
+        return False
+    return isinstance(node.inputs[0], ReadTopic)
+
+
+def in_transactions(does: Operator) -> Captured:
+    assert isinstance(does, Captured)
+    return replace(does, whole=True)
 
 
 def captured_table(source: ReadTopic) -> Step:

@@ -33,7 +33,7 @@ from riverrun.kernels.pages import PageKernel
 from riverrun.kernels.program import ReadTopic
 from riverrun.kernels.state import SegmentCache
 from riverrun.outputs import OutputSpec
-from riverrun.partitions import Range
+from riverrun.partitions import Range, counts
 from riverrun.sources.admission import Ends
 from riverrun.sources.files import MemoryTopics, as_bytes
 from riverrun.sources.reading import read_ranges
@@ -247,7 +247,7 @@ class Driver:
         ends = {p: end for p, end in ends.items() if p not in held}
         punctuation = Punctuation(
             tick=self.tick, ended=ended, clocks=start.clocks, control=control, paused=paused,
-            commands=commands, behind=behind,
+            commands=commands, behind=behind, partitions=counts(self.topics.ends()),
         )  # fmt: skip
         outbox = Outbox(self.program, self.reader.evaluator, self.topics.originals)
         chunks = self._read(ends, punctuation)

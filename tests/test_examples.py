@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 from pathlib import Path
 
@@ -158,3 +159,21 @@ def test_every_example_keeps_bad_records(path: Path):
         topic   | cause                 | value
         {topic} | the value is not JSON | oops
     """)
+
+
+def test_dual_writes_race_and_a_log_does_not():
+    race = runpy.run_path(str(EXAMPLES / "12_dual_writes.py"))["dual_writes"]
+    assert race("aabb") == ({"lamp": 2}, {"lamp": 2})
+    assert race("abba") == ({"lamp": 2}, {"lamp": 1}), "they differ for ever"
+    driver = example("12_dual_writes")
+    for lsn, amount in enumerate([1, 2]):
+        after = {"item": "lamp", "amount": amount}
+        source = {"lsn": lsn, "txId": lsn, "ts_us": 1_767_268_800_000_000 + lsn}
+        envelope = {"op": "u", "before": None, "after": after, "source": source}
+        driver.send("postgres.public.stock", json.dumps(envelope))
+    out = driver.batch()
+    for derived in ("stock-cache", "stock-in-shop"):
+        out.of(derived).assert_is("""
+            +- | item | amount
+            +  | lamp | 2
+        """)

@@ -23,9 +23,8 @@ SCHEMA = "id bigint, money bigint, note string"
 
 
 def whole(app: rr.App, **options: Any) -> None:
-    tables = [
-        app.table(f"bank.public.{name}", schema=SCHEMA, key="id", format="debezium") for name in NAMES
-    ]
+    topics = [f"bank.public.{name}" for name in NAMES]
+    tables = [app.table(each, schema=SCHEMA, key="id", format="debezium") for each in topics]
     for name, table in zip(NAMES, app.whole(*tables, transactions=TOLD, **options), strict=True):
         table.to(name)
 
@@ -228,3 +227,17 @@ def test_one_writer_is_told_and_stands_in_the_checkpoint():
     assert kept["one writer"] is True
     found = verdicts({**kept, "one writer": False}, kept)
     assert [each.name for each in refused(found)] == ["one writer"]
+
+
+def test_captured_tables_change_together_by_one_word():
+    app = rr.App("bank")
+    one = {"schema": "id bigint", "key": "id", "name": "shop"}
+    app.capture("orders", **one, transactions="whole").to("copy")
+    assert app.program().topics == ("shop.public.orders", "shop.transaction")
+    assert app.program().one_writer
+    with pytest.raises(rr.ProgramError, match="schema and key are of one table"):
+        app.capture(["orders", "lines"], **one)
+    with pytest.raises(rr.ProgramError, match="capture needs a table"):
+        app.capture([], transactions="whole")
+    with pytest.raises(rr.ProgramError, match="table is a table or a list of tables"):
+        app.capture([1, 2])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import count
 from typing import Any
 
 from envelopes import START, UNAVAILABLE
@@ -73,7 +74,7 @@ class Bank:
         """An account gets another number."""
         name = self.draw.choice(NAMES)
         old = self.draw.choice(sorted(self.tables[name]))
-        new = next(n for n in range(100) if n not in self.tables[name])
+        new = next(n for n in count() if n not in self.tables[name])
         row = {**self.tables[name].pop(old), "id": new}
         self.tables[name][new] = row
         topic = f"bank.public.{name}"
@@ -87,11 +88,11 @@ class Bank:
         key = row["id"] if number is None and row else number
         transaction = None
         if op != "r":
-            count = self.counts[f"public.{name}"] = self.counts.get(f"public.{name}", 0) + 1
+            turn = self.counts[f"public.{name}"] = self.counts.get(f"public.{name}", 0) + 1
             total = sum(self.counts.values())
             # the place in the log is another one in each record
             place = f"{self.number}:{self.number * 1000 + total}"
-            transaction = {"id": place, "total_order": total, "data_collection_order": count}
+            transaction = {"id": place, "total_order": total, "data_collection_order": turn}
             at = START + self.number
         else:
             at = START

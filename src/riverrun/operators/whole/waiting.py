@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import polars as pl
@@ -96,7 +97,7 @@ class Waiting:
         if told is None:
             return kept
         _refuse_several_partitions(told, self.asked.told)
-        new = told.join(self._known(), on=TRANSACTION, how="anti").select(
+        new = told.join(self._known, on=TRANSACTION, how="anti").select(
             TRANSACTION, (~pl.col("ends")).alias(BEGUN), pl.when("ends").then(POS).alias(ORDER),
             self._since(), *counts,
         )  # fmt: skip
@@ -110,6 +111,7 @@ class Waiting:
             *(each.fill_null(0) for each in first),
         ).select(kept.columns)  # fmt: skip
 
+    @cached_property
     def _known(self) -> pl.DataFrame:
         """Transactions that have gone on."""
         known = rows_of(self._list("gone"), _GONE).select(TRANSACTION, COMPLETE, ORDER)
@@ -121,7 +123,7 @@ class Waiting:
         rows = self.batch.inputs[number]
         if rows is None:
             return None
-        rows = rows.join(self._known(), on=TRANSACTION, how="left", maintain_order="left")
+        rows = rows.join(self._known, on=TRANSACTION, how="left", maintain_order="left")
         rows = rows.filter(~pl.col(COMPLETE).fill_null(False))
         free = pl.col(COMPLETE).is_not_null() | pl.col(TRANSACTION).is_null()
         return rows.with_columns(
@@ -150,7 +152,7 @@ class Waiting:
 
     def _reach(self, index: pl.DataFrame, pending: pl.DataFrame) -> pl.DataFrame:
         """The last transaction that each partition has told of, and where its end stands."""
-        orders = pl.concat([pending, self._known()], how="diagonal").select(
+        orders = pl.concat([pending, self._known], how="diagonal").select(
             TRANSACTION, pl.col(ORDER).alias("found")
         )
         kept = rows_of(self._list("reach"), _REACH)

@@ -241,3 +241,16 @@ def test_captured_tables_change_together_by_one_word():
         app.capture([], transactions="whole")
     with pytest.raises(rr.ProgramError, match="table is a table or a list of tables"):
         app.capture([1, 2])
+
+
+def test_truncating_a_table_waits_for_the_rest_of_its_transaction():
+    bank, driver = Bank(6), driving()
+    send(driver, bank.snapshot())
+    driver.batch()
+    records = bank.truncate("a")
+    send(driver, records[:-1])
+    assert driver.batch() == []
+    send(driver, records[-1:])
+    driver.batch()
+    assert standing(driver) == bank.states[-1]
+    assert len(standing(driver)["a"]) == 1

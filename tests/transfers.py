@@ -57,6 +57,21 @@ class Bank:
         self.states.append(self.state())
         return found
 
+    def truncate(self, name: str) -> list[Record]:
+        """All accounts of a table go, and one has their money: told in every partition."""
+        self.number, self.counts = len(self.transactions) + 1, {}
+        money = sum(row["money"] for row in self.tables[name].values())
+        found = [self._told("BEGIN")]
+        for partition in range(PARTITIONS):
+            topic, _, _, value = self._record(name, "t", None, partition)
+            found.append((topic, partition, None, value))
+        self.tables[name] = {0: {"id": 0, "money": money, "note": "all"}}
+        found.append(self._record(name, "c", self.tables[name][0]))
+        found.append(self._told("END"))
+        self.transactions.append(found)
+        self.states.append(self.state())
+        return found
+
     def _transfer(self) -> list[Record]:
         amount = self.draw.randrange(1, 10)
         return [self._change("a", -amount), self._change("b", amount)]

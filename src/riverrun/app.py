@@ -139,12 +139,7 @@ class App:
         check_topic(topic, at)
         keys = names("key", key, 'key="id"')
         given = _Given(parse(schema, at), at)
-        if not keys:
-            raise ProgramError("a table needs a key", where=at, hint='key="id"')
-        for name in keys:
-            given.columns.require(name, at)
-            given.check_key(name)
-            refuse_twice(name, keys, at)
+        given.check_keys(keys)
         read = format_of(format, at)
         options = _Changelog(time, lateness, idle, max_ahead, on_loss, on_error)
         source = options.source(topic, given, keys, read)
@@ -192,21 +187,18 @@ class App:
             fact = "schema and key are of one table" if several else "capture needs a table"
             raise ProgramError(fact, where=at, hint=hint)
         options = _Changelog(time, lateness, idle, max_ahead, "stop", on_error)
-        keys = key if key is None or isinstance(key, str) else tuple(key)
+        keys = None if key is None else names("key", key, 'key="id"')
         found = [
             declared(each, database=database, name=name, schema=schema, key=keys, at=at)
             for each in several
         ]
         made = tuple(self._captured(each, options, at) for each in found)
-        if transactions == "whole":
-            made = self.whole(*made, transactions=found[0].transactions)
+        made = self.whole(*made, transactions=found[0].transactions) if transactions else made
         return made[0] if isinstance(table, str) else made
 
     def _captured(self, found: Captured, options: _Changelog, at: Location) -> Table:
         given = _Given(found.columns, at)
-        for column in found.key:
-            given.columns.require(column, at)
-            given.check_key(column)
+        given.check_keys(found.key)
         source = options.source(found.topic, given, found.key, format_of("debezium", at))
         source = replace(source, captured=f"{found.table} of the capture {found.name}")
         if found not in self.captures:
@@ -231,7 +223,8 @@ class App:
         """
         at = caller()
         check_topic(transactions, at)
-        captured = [each.node for each in tables if is_captured(each.node)]
+        nodes = (each.node for each in tables if isinstance(each, Table))
+        captured = list(filter(is_captured, nodes))
         if not tables or len(captured) < len(tables):
             raise ProgramError(
                 "whole takes captured tables, as they are read",
@@ -357,7 +350,15 @@ class _Given:
                     hint="give the field of the records another name",
                 )
 
-    def check_key(self, name: str) -> None:
+    def check_keys(self, keys: tuple[str, ...]) -> None:
+        if not keys:
+            raise ProgramError("a table needs a key", where=self.at, hint='key="id"')
+        for name in keys:
+            self.columns.require(name, self.at)
+            self._check_key(name)
+            refuse_twice(name, keys, self.at)
+
+    def _check_key(self, name: str) -> None:
         found = self.columns.type_of(name)
         if nested(found):
             raise ProgramError(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import json
 import random
+import sqlite3
 import sys
+from contextlib import closing
 from typing import Any
 
 import polars as pl
@@ -224,6 +226,20 @@ class TestTableJoin(OverTwo):
         left, right = self.sides(app)
         tables = left.to_table("user"), right.to_table("page")
         tables[0].join(tables[1], on="page", how="full", prefix="r_").to("out")
+
+
+class TestLookup(OperatorContract):
+    def program(self, app):
+        with closing(sqlite3.connect("contract.db")) as database, database:
+            database.execute("CREATE TABLE IF NOT EXISTS names (id INTEGER PRIMARY KEY, name TEXT)")
+            rows = ((n, f"name {n}") for n in range(0, 40, 2))
+            database.executemany("INSERT OR IGNORE INTO names VALUES (?, ?)", rows)
+        stream = app.stream("orders", schema="customer bigint, total bigint")
+        asked = {"table": "names", "on": {"customer": "id"}, "cache": "3 seconds", "entries": 12}
+        stream.lookup("sqlite:///contract.db", **asked).to("out")
+
+    def records(self):
+        return {"orders": [{"customer": n * 7 % 40, "total": n} for n in range(120)]}
 
 
 def contracts() -> list[OperatorContract]:

@@ -83,6 +83,9 @@ OBJECTS = {
 }
 """What has public methods, and how one of it is made; of one method, if it needs another."""
 
+REFUSED = ("Table.map", "Table.lookup")
+"""Methods of streams that tables have only to say that they cannot."""
+
 NOT_MADE = {rr.Aggregate, rr.Stream, rr.Table, rr.Grouped, rr.ProgramError, rr.RiverrunError}
 """Classes that programs name, but do not call."""
 
@@ -122,6 +125,7 @@ RIGHT = {
     "file": "shop.db",
     "folder": "views",
     "table": "views",
+    "text": "page",
     "url": "https://example.com/views",
 }
 """Right arguments by the name of the parameter, or of function and parameter."""
@@ -130,6 +134,7 @@ AGAIN = {
     "Stream.join": {"other": stream, "within": "1 minute", "prefix": "other_"},
     "Stream.join as of event time": {"other": table, "as_of": "event time"},
     "Stream.to_table": {"key": ["user"]},
+    "Stream.lookup": {"database": "sqlite:///shop.db", "schema": "country string", "columns": None},
     "Table.join": {"prefix": "other_"},
     "App.add": {"output": output},
     "App.capture": {"schema": SCHEMA, "key": "user"},
@@ -186,6 +191,7 @@ MEANT: dict[str, set[str]] = {
     "Stream.join.other": {"a stream"},
     "Stream.join as of event time.other": {"a table"},
     "Stream.join as of event time.corrections": FLAG,
+    "Stream.lookup.entries": NUMBER,
     "Stream.mark_seen.capacity": NUMBER,
     "Stream.process.processor": {"a processor"},
     "Stream.filter.function": {"a function"},
@@ -204,6 +210,9 @@ MEANT: dict[str, set[str]] = {
     "webhook.headers": {"a dictionary"},
     "webhook.tries": NUMBER,
     "parquet.partition_by": {"an empty list"},
+    "search_index.language": {"a dictionary"},
+    "search_index.stop_words": {"an empty list"},
+    "search_index.stored": {"an empty list"},
 }
 """What is meaningful although it is listed above, by parameter."""
 
@@ -266,7 +275,7 @@ def methods() -> Iterator[Public]:
             continue
         for name, each in inspect.getmembers(kind, inspect.isfunction):
             called = f"{kind.__name__}.{name}"
-            if called != "Table.map" and (not name.startswith("_") or name == "__getitem__"):
+            if called not in REFUSED and (not name.startswith("_") or name == "__getitem__"):
                 others = [other for other in AGAIN if other.startswith(f"{called} ")]
                 yield from (Public(again, each, made) for again in (called, *others))
 

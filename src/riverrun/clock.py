@@ -59,9 +59,12 @@ class Punctuation:
     """Those that take effect with this batch."""
     partitions: dict[str, int] = field(default_factory=dict)
     """How many each topic has."""
+    batch: int = 0
+    """The number that the batch was logged with."""
 
     def add(self, other: Punctuation) -> None:
         self.tick = max(self.tick, other.tick)
+        self.batch = max(self.batch, other.batch)
         self.ended = self.ended or other.ended
         self.behind = sorted({*self.behind, *other.behind})
         self.clocks = other.clocks if self.clocks is None else self.clocks

@@ -17,8 +17,8 @@ from riverrun.errors import JobError, RiverrunError
 COMMANDS = (
     "backup", "bench", "capture", "check", "clocks", "control", "dead", "demo", "describe", "down",
     "lag",
-    "package", "pause", "produce", "ps", "restore", "resume", "run", "status", "stop", "submit",
-    "tail", "topics", "try", "up",
+    "package", "pause", "produce", "ps", "restore", "resume", "run", "search", "status", "stop",
+    "submit", "tail", "topics", "try", "up",
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from riverrun.operators.joins.latest import LatestJoin
 from riverrun.operators.joins.streams import StreamJoin
 from riverrun.operators.joins.tables import TableJoin
 from riverrun.operators.joins.versions import VersionJoin
+from riverrun.operators.lookups.lookup import Lookup
 from riverrun.operators.mark_seen import MarkSeen
 from riverrun.operators.process.frames import ProcessFrames
 from riverrun.operators.process.rows import Process
@@ -31,6 +32,7 @@ OPERATORS: dict[str, type[Operator]] = {
         Deduplicate,
         Gather,
         LatestJoin,
+        Lookup,
         MarkSeen,
         Process,
         ProcessFrames,

@@ -62,7 +62,8 @@ class Offset:
     def punctuation(self) -> Punctuation:
         return Punctuation(
             tick=self.tick, ended=self.ended, behind=self.behind, clocks=self.clocks,
-            control=self.control, paused=self.paused, partitions=counts(self.ends),
+            control=self.control, paused=self.paused, batch=self.batch,
+            partitions=counts(self.ends),
         )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from riverrun.errors import BrokerError, TopicError
 from riverrun.kafka import admin
+from riverrun.kafka.compaction import DAY
 from riverrun.kafka.ranges import RangeReader
 from riverrun.kafka.topics import KafkaTopics
 from riverrun.outputs import Evaluator, Part, Rows
@@ -80,8 +81,8 @@ def progress_topic(application: str) -> str:
 
 
 class KafkaExactlyOnce(KafkaTopicsWritten):
-    def __init__(self, client: Mapping[str, str]) -> None:
-        super().__init__(client)
+    def __init__(self, client: Mapping[str, str], compaction_lag: int = DAY) -> None:
+        super().__init__(client, compaction_lag)
         self.held: dict[tuple[str, int], Holding] = {}
         self.background = ThreadPoolExecutor(1)
 

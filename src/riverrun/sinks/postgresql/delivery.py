@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from riverrun.errors import DatabaseError
 from riverrun.outputs import Destination, Evaluator, OutputSpec, Part, Rows
 from riverrun.schema import quoted
 from riverrun.sinks.database import PROGRESS, RUNS, VERSION, retried
 from riverrun.sinks.postgresql import tables
+from riverrun.sinks.postgresql.connecting import LOST, address, connect
 from riverrun.sinks.postgresql.load import Load, Loader, Piece, progress
 from riverrun.sinks.postgresql.tables import table_name
 from riverrun.sinks.progress import Progress, done, refuse_if_fenced, taken_over
 
-CLIENT = {
-    "connect_timeout": "10",
-    "keepalives_idle": "10",
-    "keepalives_interval": "5",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "30000",
-    "application_name": "riverrun",
-    "client_encoding": "UTF8",
-}
-"""A server that is gone without a word is noticed within half a minute."""
-
-LOST = (psycopg.OperationalError, psycopg.InterfaceError)
 SESSION = (
     "SELECT set_config('TimeZone', 'UTC', true), set_config('application_name', %s, true),"
     " set_config('idle_in_transaction_session_timeout', '60s', true),"
@@ -48,13 +35,13 @@ END_OTHERS = (
 
 class PostgresDatabase(Destination):
     def __init__(self, url: str) -> None:
-        self.url, self.where = url, _address(url)
+        self.url, self.where = url, address(url)
         self.connection: psycopg.Connection | None = None
         self.known: set[str] = set()
         """Outputs whose rows were there before they were first told of, as after `--fresh`."""
 
     def prepare(self, outputs: Sequence[OutputSpec]) -> None:
-        with self._explained(), self._connect() as connection, connection.transaction():
+        with self._explained(), connect(self.url) as connection, connection.transaction():
             # two programs that start together must not make the same table
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('riverrun'))")
             tables.prepare(connection, outputs, self.where)
@@ -63,7 +50,7 @@ class PostgresDatabase(Destination):
 
     def take_over(self, application: str, run: int) -> None:
         """Waits for a part that an earlier run is just writing; one that hangs is ended."""
-        with self._explained(), self._connect() as connection:
+        with self._explained(), connect(self.url) as connection:
             try:
                 latest = _announced(connection, application, run)
             except psycopg.errors.LockNotAvailable:
@@ -83,7 +70,7 @@ class PostgresDatabase(Destination):
     def _attempt(self, part: Part, loader: Loader) -> None:
         session = _session(part.application, part.task)
         if self.connection is None:
-            self.connection = self._connect()
+            self.connection = connect(self.url)
         try:
             with self.connection.transaction():
                 self.connection.execute(SESSION, (session,))
@@ -135,13 +122,6 @@ class PostgresDatabase(Destination):
         if self.connection is not None:
             self.connection.close()
             self.connection = None
-
-    def _connect(self) -> psycopg.Connection:
-        given = conninfo_to_dict(self.url)
-        own = {name: value for name, value in CLIENT.items() if name not in given}
-        full = make_conninfo(self.url, **own)
-        # poolers know nothing of prepared statements
-        return psycopg.connect(full, autocommit=True, prepare_threshold=None)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -279,22 +259,6 @@ def _copy(connection: psycopg.Connection, table: str, columns: str, piece: Piece
 
 def _names(names: Sequence[str]) -> str:
     return ", ".join(map(quoted, names))
-
-
-def _address(url: str) -> str:
-    """Without the password. What is wrong with one is not shown: it may be the password."""
-    given: dict[str, Any] | None = None
-    with suppress(psycopg.Error):
-        given = conninfo_to_dict(url)
-    if given is None or not re.fullmatch(r"[\d,]*", str(given.get("port", ""))):
-        raise DatabaseError(
-            "the address of PostgreSQL cannot be read",
-            where="`postgres` in riverrun.toml, or RIVERRUN_POSTGRES",
-            hint='write it as "postgresql://user:password@host:5432/database", and in the password'
-            " @ as %40, : as %3A, / as %2F",
-        )
-    host, port = given.get("host", "localhost"), given.get("port", 5432)
-    return f"{host}:{port}/{given.get('dbname', given.get('user', ''))}"
 
 
 def _one_line(error: psycopg.Error) -> str:

@@ -24,8 +24,9 @@ from riverrun.kernels.lots import LotReader
 from riverrun.kernels.messages import Status
 from riverrun.kernels.pages import PageKernel
 from riverrun.kernels.state import SegmentCache
-from riverrun.outputs import Part, Places, by_destination, destinations
+from riverrun.outputs import Part, by_destination, destinations
 from riverrun.runtime import checkpoint
+from riverrun.runtime.run import places_of
 from riverrun.sources.kafka import KafkaPlanner, KafkaSource
 from riverrun.sources.pacing import Pacer
 from riverrun.sources.planning import Offset, tasks
@@ -41,7 +42,6 @@ class Job:
     app: rr.App
     settings: Settings
     client: dict[str, str]
-    postgres: str | None = None
     max_events: int = 1000
     number: int = 0
     told: dict[str, Any] | None = None
@@ -56,7 +56,7 @@ class Job:
         self.identity = checkpoint.identity(self.folder)
         checkpoint.note(self.folder, shape(self.program))
         self.source = KafkaSource(self.client)
-        self.places = Places(tuple(self.client.items()), self.program.delivery, self.postgres)
+        self.places = places_of(self.program, self.settings, self.client, print)
         for destination, outputs in destinations(self.program.outputs, self.places).items():
             destination.prepare(outputs)
             destination.take_over(self.program.name, self.identity.run)

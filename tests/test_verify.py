@@ -36,7 +36,8 @@ found = users.join(counts, on={{"id": "user"}}, how="left")
 found.to({sinks})
 """
 ALL = """rr.sinks.sqlite("own.db", "found"), rr.sinks.postgres("found"), rr.sinks.delta("lake"),
-rr.sinks.parquet("files"), "{name}-found\""""
+rr.sinks.parquet("files"), "{name}-found", rr.sinks.cache("{name}"),
+rr.sinks.search_index("{name}", text="name", folder="index")"""
 SQLITE = 'rr.sinks.sqlite("own.db", "found")'
 
 
@@ -51,7 +52,7 @@ class Shop:
         admin.create_topic(client, f"{name}-users", partitions=2, config=compact)
         admin.create_topic(client, f"{name}-events", partitions=2)
         self.chance = random.Random(name)
-        self.job = Job(load_app(self.file), load(), client, postgres, max_events=200)
+        self.job = Job(load_app(self.file), load(), client, max_events=200)
 
     def send(self, count: int = 500) -> Shop:
         producer = Producer({**self.client, "partitioner": "murmur2_random"})
@@ -122,12 +123,13 @@ def told(outcome) -> list[tuple[str, int]]:
     return [(each["kind"], each["key"]) for each in json.loads(outcome.out)["differences"]]
 
 
+@pytest.mark.usefixtures("valkey")
 def test_in_every_sink_what_is_planted_is_found_and_nothing_else(shops, riverrun, postgres):
     name = "everywhere"
     shop = shops(name, ALL.format(name=name), postgres).send()
     shop.job.run()
     sinks = ["sqlite:own.db:found", "postgres:found", "lake", "files", f"{name}-found"]
-    for sink in sinks:
+    for sink in (*sinks, f"cache:{name}", f"search:{name}"):
         outcome = riverrun("verify", str(shop.file), sink)
         assert outcome.code == 0, outcome.out + outcome.err
         assert "rows, as the log has them (batch 4, 1,000 records of the log)" in outcome.out

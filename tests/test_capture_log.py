@@ -163,6 +163,13 @@ def test_large_values_that_stayed_are_left_out_where_the_row_is_known_and_fetche
     assert moved[-1][3] == {"id": 2, "name": "b", "raw": "Bw=="}
 
 
+def test_a_large_key_that_stayed_is_taken_from_the_row_before():
+    rows = RowWriter([("k", Kind("text")), ("v", Kind("number"))], ["k"])
+    captured = CapturedTable("public", "users", "pg.public.users", 2, rows, False, True)
+    update = Update(7, (UNCHANGED, "2"), ("long", None))
+    assert told(update, captured) == [('{"k":"long"}', "u", None, {"k": "long", "v": 2})]
+
+
 def test_a_transaction_counts_its_envelopes():
     envelopes, within = (
         Envelopes("pg", "shop", lambda _, cells, xid: cells),

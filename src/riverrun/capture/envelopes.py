@@ -146,8 +146,9 @@ class Envelopes:
         self, message: Update, table: CapturedTable, within: Transaction, lsn: int
     ) -> Iterator[Out]:
         new, old = message.new, message.old
-        if old is not None and table.whole:
-            new = tuple(o if n is UNCHANGED else n for n, o in zip(new, old, strict=True))
+        if old is not None:  # the whole row, or its key, which may be large, too
+            pairs = zip(new, old, strict=True)
+            new = tuple(o if n is UNCHANGED and o is not None else n for n, o in pairs)
         moved = old is not None and table.rows.key_cells(old) != table.rows.key_cells(new)
         if UNCHANGED in new and (moved or not table.loaded):
             new = self.fetch(table, new, within.xid)

@@ -15,7 +15,7 @@ from riverrun.capture.capturer import Capturer, CaptureState, TableState
 from riverrun.capture.catalog import with_schema
 from riverrun.capture.envelopes import topic_of
 from riverrun.capture.files import Files, Wish, all_files, files_of
-from riverrun.capture.ledger import ledger_topic
+from riverrun.capture.ledger import Ledger, ledger_topic
 from riverrun.capture.server import Server
 from riverrun.config import Settings
 from riverrun.embedded import kafka, postgres, process
@@ -164,16 +164,20 @@ class OwnCapturer(Capturer):
     def remove(self) -> None:
         wish = self._wish()
         self.stop()
-        server = Server(self._database(wish))
+        client = self.settings.client(wish.brokers) if wish.brokers else kafka.client(self.settings)
+        if Ledger(client, self.name).noted.held is not None:  # else they are of another capture
+            self._drop(self._database(wish))
+        with suppress(NoTopic):
+            admin.delete_topic(client, ledger_topic(self.name))
+        self.files.forget()
+
+    def _drop(self, database: str) -> None:
+        server = Server(database)
         try:
             server.drop_slot(slot_of(self.name))
             server.drop_publication(slot_of(self.name))
         finally:
             server.close()
-        client = self.settings.client(wish.brokers) if wish.brokers else kafka.client(self.settings)
-        with suppress(NoTopic):
-            admin.delete_topic(client, ledger_topic(self.name))
-        self.files.forget()
 
     def stop(self) -> bool:
         if not self.files.folder.exists():

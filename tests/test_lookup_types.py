@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 import riverrun as rr
@@ -85,3 +88,13 @@ def test_keys_of_every_kind_find_their_row(postgres, type, column, values):
         for number, value in enumerate(values)
     ]
     assert own == expected, found
+
+
+def test_a_text_of_sqlite_that_is_no_utf_8_is_read_as_far_as_it_can_be(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "shop.db", isolation_level=None)) as base:
+        base.execute("CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT)")
+        base.execute("INSERT INTO names VALUES (1, CAST(x'fffe41' AS TEXT))")
+    app = rr.App("shop")
+    stream = app.stream("keys", schema="id bigint")
+    stream.lookup(f"sqlite:///{tmp_path}/shop.db", table="names", on="id").to("out")
+    Driver(app).run(keys="id\n1").assert_is("id | name\n1 | ��A")

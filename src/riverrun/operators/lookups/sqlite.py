@@ -85,12 +85,18 @@ class SqliteTable(DatabaseTable):
         try:
             with closing(sqlite3.connect(address, uri=True, timeout=LOCKED)) as connection:
                 connection.execute("PRAGMA temp_store = MEMORY")
+                connection.text_factory = _readable
                 yield connection
         except sqlite3.Error as error:
             # a statement that it cannot run is no outage
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
                 raise self.refused(error) from error
             raise Away(one_line(error)) from error
+
+
+def _readable(text: bytes) -> str:
+    """SQLite does not see to it that texts are UTF-8."""
+    return text.decode(errors="replace")
 
 
 def _query(table: str, question: Question) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from riverrun.capture.values import Kind, form_of
+from riverrun.capture.values import VECTORS, Kind, form_of
 from riverrun.errors import DatabaseError
 from riverrun.schema import Column as SchemaColumn
 from riverrun.schema import Schema
@@ -42,6 +42,8 @@ class TableFacts:
     """As PostgreSQL names them."""
     key: tuple[str, ...]
     identity: str
+    whole: bool
+    """Whether all its partitions have the identity FULL, if it has some."""
     large: bool
     """Whether it may hold values that the log leaves out when they stay as they were."""
     partitioned: bool
@@ -57,7 +59,7 @@ class TableFacts:
     @property
     def incomplete(self) -> bool:
         """Whether the log does not have all values of a row that changes."""
-        return self.large and self.identity != "f"
+        return self.large and not (self.identity == "f" and self.whole)
 
     def typed(self) -> Schema:
         """Its columns in DuckDB's types."""
@@ -85,6 +87,8 @@ SELECT c.oid, c.relkind::text, c.relreplident::text, c.relpersistence::text,
        CASE WHEN c.reltuples >= 0 THEN c.reltuples::bigint END,
        EXISTS (SELECT FROM pg_class each WHERE each.reltoastrelid <> 0 AND (each.oid = c.oid
                OR each.oid IN (SELECT relid FROM pg_partition_tree(c.oid)))),
+       NOT EXISTS (SELECT FROM pg_class each WHERE each.relkind = 'r' AND each.relreplident <> 'f'
+                   AND each.oid IN (SELECT relid FROM pg_partition_tree(c.oid))),
        pg_relation_filenode(c.oid)::bigint
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
@@ -96,7 +100,7 @@ FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
 WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum
 """
 _KEY = """
-SELECT a.attname FROM pg_index i
+SELECT a.attname, i.indimmediate, a.attgenerated <> '' FROM pg_index i
 CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(number, place)
 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
 WHERE i.indrelid = %s AND CASE WHEN %s THEN i.indisreplident ELSE i.indisprimary END
@@ -113,7 +117,7 @@ def facts(connection: Connection, table: str) -> TableFacts:
         raise DatabaseError(
             f"there is no table {schema}.{name}", hint=_similar(connection, schema, name)
         )
-    oid, kind, identity, persistence, rows, large, file = found
+    oid, kind, identity, persistence, rows, large, whole, file = found
     if kind not in ("r", "p") or persistence != "p":
         raise DatabaseError(
             f"{schema}.{name} cannot be captured",
@@ -129,8 +133,9 @@ def facts(connection: Connection, table: str) -> TableFacts:
         name,
         tuple(Column(number, column, type) for number, column, type, _ in found_columns),
         tuple(type for *_, type in found_columns),
-        tuple(column for (column,) in key),
+        tuple(column for column, *_ in key),
         identity,
+        whole,
         large,
         kind == "p",
         rows,
@@ -150,6 +155,19 @@ def _refuse(table: str, key: list[Any], identity: str) -> None:
             f"{table} has no key: its rows cannot be told apart",
             hint=f"ALTER TABLE {table} ADD PRIMARY KEY (…); or, with a unique index over columns "
             f"that are not null, ALTER TABLE {table} REPLICA IDENTITY USING INDEX …",
+        )
+    if identity != "f" and not all(immediate for _, immediate, _ in key):
+        raise DatabaseError(
+            f"{table} could not be changed any more if it were captured",
+            got="its primary key is DEFERRABLE: PostgreSQL does not tell rows apart by it",
+            hint=f"ALTER TABLE {table} REPLICA IDENTITY FULL, or USING INDEX …",
+        )
+    generated = [column for column, _, made in key if made]
+    if generated:
+        raise DatabaseError(
+            f"{table} has a key that is not in the log",
+            got=f"{', '.join(generated)} is generated",
+            hint=f"ALTER TABLE {table} REPLICA IDENTITY USING INDEX …, of columns that are not",
         )
     if identity == "n":
         raise DatabaseError(
@@ -193,13 +211,20 @@ class Kinds:
         typtype, base, category, item, delimiter = row
         if typtype == "d":
             return self.of(base)
-        if category == "A" and item:
+        if category == "A" and item and type not in VECTORS:
             return Kind(self.of(item).form, array=True, delimiter=self._delimiter(item, delimiter))
         return Kind(form_of(type))
 
     def _delimiter(self, item: int, otherwise: str) -> str:
         row = self.connection.execute(_TYPE, (item,)).fetchone()
         return str(row[4]) if row else otherwise
+
+
+def own_rows(facts: TableFacts) -> sql.Composable:
+    """Where rows are selected from: not from tables that inherit, which the log tells of apart."""
+    if facts.partitioned:
+        return named(facts.full_name)
+    return sql.SQL("ONLY {}").format(named(facts.full_name))
 
 
 def named(table: str) -> sql.Identifier:

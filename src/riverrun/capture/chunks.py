@@ -151,7 +151,7 @@ def copied_piece(connection: Any, facts: TableFacts, progress: TableProgress) ->
     places = {column.number: place for place, column in enumerate(here)}
     order = [places.get(column.number) for column in progress.columns]
     rest = _following(facts, progress.after)
-    for cells in copied(connection, facts.full_name, here, rest):
+    for cells in copied(connection, facts, here, rest):
         yield tuple(None if place is None else cells[place] for place in order)
 
 

@@ -14,7 +14,7 @@ from psycopg import sql
 from riverrun.capture import catalog
 from riverrun.capture.address import connected, shown
 from riverrun.capture.catalog import Kinds, TableFacts
-from riverrun.capture.pgoutput import UNCHANGED, Cells
+from riverrun.capture.pgoutput import UNCHANGED, Cells, lsn_of
 from riverrun.capture.seen import Seen
 from riverrun.errors import DatabaseError
 from riverrun.schema import quoted
@@ -73,6 +73,15 @@ WHERE slot_name = %s
 """
 
 
+_PUBLISHED = """
+SELECT CASE WHEN pubinsert AND pubupdate AND pubdelete AND pubtruncate AND NOT EXISTS (
+    SELECT FROM pg_publication_tables t
+    WHERE t.pubname = p.pubname AND to_jsonb(t) ->> 'rowfilter' IS NOT NULL
+) THEN 'all' ELSE 'some' END FROM pg_publication p WHERE pubname = %s
+"""
+"""What a publication tells of; PostgreSQL 14 has no filters."""
+
+
 class Server:
     """The database that is captured, by an ordinary connection."""
 
@@ -113,6 +122,9 @@ class Server:
     def system(self) -> str:
         return str(self.ask("SELECT system_identifier::text FROM pg_control_system()"))
 
+    def end_of_log(self) -> int:
+        return lsn_of(str(self.ask("SELECT pg_current_wal_insert_lsn()")))
+
     def slot(self, slot: str) -> SlotFacts | None:
         found = self.connection.execute(_SLOT, (slot,)).fetchone()
         return SlotFacts(*found) if found else None
@@ -151,11 +163,26 @@ class Server:
 
     def publish(self, publication: str, tables: Collection[str]) -> None:
         """The publication is there, and has these tables too."""
-        there = self.ask("SELECT 1 FROM pg_publication WHERE pubname = %s", publication)
+        there = self.ask(_PUBLISHED, publication)
+        if there == "some":
+            raise self._partial(publication, "it leaves some changes out")
         missing = sorted(set(tables) - self.published(publication)) if there else sorted(tables)
-        if not missing:
-            return
-        listed = sql.SQL(", ").join(map(catalog.named, missing))
+        if missing:
+            self._add(publication, missing, there=bool(there))
+        if not set(tables) <= self.published(publication):
+            raise self._partial(publication, "it tells of partitions, not of their tables")
+
+    def _partial(self, publication: str, fact: str) -> DatabaseError:
+        return DatabaseError(
+            f"the publication {publication} does not tell all",
+            where=shown(self.database),
+            got=fact,
+            hint=f"ALTER PUBLICATION {publication} SET (publish = 'insert, update, delete, "
+            "truncate', publish_via_partition_root = true), for tables without WHERE",
+        )
+
+    def _add(self, publication: str, missing: list[str], *, there: bool) -> None:
+        listed = sql.SQL(", ").join(sql.SQL("ONLY {}").format(catalog.named(t)) for t in missing)
         if there:
             query = sql.SQL("ALTER PUBLICATION {} ADD TABLE {}")
         else:
@@ -164,6 +191,8 @@ class Server:
             )
         try:
             self.connection.execute(query.format(sql.Identifier(publication), listed))
+        except psycopg.errors.DuplicateObject:
+            return  # by its partitions
         except psycopg.errors.InsufficientPrivilege as error:
             made = query.format(sql.Identifier(publication), listed).as_string(self.connection)
             raise DatabaseError(

@@ -27,14 +27,14 @@ Count = Callable[[str, int], None]
 
 def copied(
     connection: psycopg.Connection[Any],
-    table: str,
+    table: TableFacts,
     columns: Sequence[Column],
     rest: sql.Composable = ALL,
 ) -> Iterator[Cells]:
     """Rows, their values in text. The query may go on after the table's name."""
     names = sql.SQL(", ").join(sql.Identifier(column.name) for column in columns)
     query = sql.SQL("COPY (SELECT {} FROM {} {}) TO STDOUT").format(
-        names, catalog.named(table), rest
+        names, catalog.own_rows(table), rest
     )
     with connection.cursor() as cursor, cursor.copy(query) as copy:
         yield from copy.rows()
@@ -58,7 +58,7 @@ def write_all(
         for name, (facts, table) in tables.items():
             _lock(connection, facts)
             read = envelopes.reading(table, "true", exported.lsn)
-            found, rows = copied(connection, name, facts.columns), 0
+            found, rows = copied(connection, facts, facts.columns), 0
             while some := list(islice(found, TOGETHER)):
                 ledger.send(map(read, some))
                 rows += len(some)

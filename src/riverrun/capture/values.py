@@ -31,6 +31,10 @@ FORMS: dict[int, Form] = {
 """By the object ids of types that come with PostgreSQL."""
 
 
+VECTORS = (22, 30)
+"""int2vector and oidvector: arrays that are not written as such."""
+
+
 class Kind(NamedTuple):
     """How values of a type are written. Of arrays, those of its items."""
 

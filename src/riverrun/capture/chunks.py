@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
+import psycopg
 from psycopg import sql
 
 from riverrun.capture import catalog
@@ -64,8 +65,12 @@ class Piece:
 class Pieces:
     """The snapshots of tables that were added, or asked for again."""
 
-    def __init__(self, server: Server, ledger: Ledger, envelopes: Envelopes) -> None:
+    def __init__(
+        self, server: Server, ledger: Ledger, envelopes: Envelopes, *, gone: Set[str]
+    ) -> None:
         self.server, self.ledger, self.envelopes = server, ledger, envelopes
+        self.gone = set(gone)
+        """Tables that were dropped: of these there is nothing to read."""
         self.reader = connected(server.database)
         self.piece: Piece | None = None
         self.recent: deque[int] = deque(maxlen=REMEMBERED)
@@ -83,7 +88,8 @@ class Pieces:
 
     def next_table(self) -> str | None:
         tables = self.ledger.noted.tables.items()
-        return next((name for name, each in tables if each.doing == "snapshot"), None)
+        waiting = (name for name, each in tables if each.doing == "snapshot")
+        return next((name for name in waiting if name not in self.gone), None)
 
     def holds(self, table: str) -> bool:
         """Whether changes of the table wait for a piece."""
@@ -107,6 +113,9 @@ class Pieces:
                 return
             facts = catalog.facts(self.reader, table)
             rows = list(copied_piece(self.reader, facts, progress))
+        except psycopg.errors.UndefinedTable:  # the next look at all tables tells of it
+            self.gone.add(table)
+            return
         finally:
             self.reader.execute("ROLLBACK")
         self.piece = Piece(table, progress.columns, seen, rows)

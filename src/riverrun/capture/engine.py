@@ -6,6 +6,7 @@ import threading
 import time
 import traceback
 import uuid
+from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -84,6 +85,8 @@ class Engine:
                 self._told("starting", f"waiting for Kafka: {error.args[0].str()}")
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 self._told("starting", f"waiting for the database: {_first_line(error)}")
+            except psycopg.Error as error:
+                self._told("failed", f"the database refuses: {_first_line(error)}")
             except (Unreachable, BrokerError) as error:
                 self._told("starting", f"waiting: {error.text()}")
             except AlreadyRunning:
@@ -266,12 +269,21 @@ class Engine:
         there = parts.server.oids(parts.tables)
         self.status.gone = set(parts.tables) - set(there)
         facts = parts.server.facts(there)
-        new = {name: facts[name] for name, oid in there.items() if _new(noted.get(name), oid)}
+        published = parts.server.published(parts.slot)
+        new = {
+            name: facts[name]
+            for name, oid in there.items()
+            if _new(noted.get(name), oid) or name not in published
+        }
         self._make_topics(parts, facts)
-        parts.server.publish(parts.slot, list(there))
+        self._publish(parts, there, new)
+        since = parts.server.end_of_log()
         for name, each in new.items():
             topic = topic_of(parts.wish.name, name)
-            progress = TableProgress(each.oid, topic, each.key, each.columns, expected=each.rows)
+            progress = TableProgress(
+                each.oid, topic, each.key, each.columns,
+                snapshots=parts.wish.snapshots.get(name, 0), expected=each.rows, since=since,
+            )  # fmt: skip
             if topic not in parts.fresh:
                 table = self._captured(parts, name, progress)
                 ledger.send(parts.envelopes.cleared(table, ledger.noted.lsn))
@@ -284,6 +296,15 @@ class Engine:
                 ledger.note_table(name, begun)
         ledger.commit()
         self._known(parts)
+
+    def _publish(self, parts: Parts, there: Collection[str], new: Collection[str]) -> None:
+        """Noted first: killed when they are published, those that were not begin anew as well."""
+        for name in new:
+            before = parts.ledger.noted.tables.get(name)
+            if before is not None and not before.left_out:
+                parts.ledger.note_table(name, before.with_(left_out=True))
+        parts.ledger.commit()
+        parts.server.publish(parts.slot, there)
 
     def _stream(self, parts: Parts, stack: ExitStack) -> None:
         wire = Wire(parts.server.database)
@@ -306,8 +327,8 @@ class Engine:
 
 
 def _new(before: TableProgress | None, oid: int) -> bool:
-    """Whether a table was never captured, or is another one of the same name."""
-    return before is None or before.oid != oid
+    """Whether a table was never captured, not for a time, or is another one of the same name."""
+    return before is None or before.oid != oid or before.left_out
 
 
 def _first_line(error: Exception) -> str:

@@ -81,6 +81,10 @@ class TableProgress:
     """The key up to which it has come, as text."""
     rows: int = 0
     expected: int | None = None
+    left_out: bool = False
+    """Whether it was not published for a time: what the log lacks, nobody knows."""
+    since: int = 0
+    """Where the log tells of it from: what was committed before is in its snapshot, or is gone."""
 
     @property
     def doing(self) -> Literal["snapshot", "streaming"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ import psycopg
 
 from riverrun.capture.address import shown
 from riverrun.capture.capturer import CaptureState, Doing, TableState
+from riverrun.capture.envelopes import topic_of
 from riverrun.capture.files import Files
 from riverrun.capture.ledger import TableProgress
 from riverrun.capture.pgoutput import lsn_text
@@ -40,7 +42,7 @@ class Status:
     incomplete: set[str] = field(default_factory=set)
     """Tables whose log leaves values out."""
     gone: set[str] = field(default_factory=set)
-    """Tables that were dropped."""
+    """Tables that were dropped, or were never there."""
     failed: str | None = None
     """The table that the error is of."""
     slot_facts: SlotFacts | None = None
@@ -51,7 +53,7 @@ class Status:
             database=shown(self.database) if self.database else "",
             by="riverrun",
             doing=self.doing,
-            tables=tuple(self._table(*pair) for pair in sorted(self.tables.items())),
+            tables=(*self._tables(), *self._missing()),
             slot=self.slot,
             position=lsn_text(self.lsn) if self.lsn else None,
             behind_bytes=self.slot_facts.behind if self.slot_facts else None,
@@ -59,6 +61,14 @@ class Status:
             warning=self._warning(),
             error=self.error,
         )
+
+    def _tables(self) -> Iterator[TableState]:
+        return (self._table(*pair) for pair in sorted(self.tables.items()))
+
+    def _missing(self) -> Iterator[TableState]:
+        for name in sorted(self.gone - self.tables.keys()):
+            error = "there is no such table"
+            yield TableState(name, topic_of(self.name, name), "failed", error=error)
 
     def _table(self, name: str, progress: TableProgress) -> TableState:
         doing: Doing = progress.doing

@@ -67,7 +67,7 @@ class Stream:
         self.transaction: Transaction | None = None
         self.skipping = False
         self.open_since = 0.0
-        self.pieces = Pieces(server, ledger, envelopes)
+        self.pieces = Pieces(server, ledger, envelopes, gone=status.gone)
         self.careful = False
         """Each transaction of the source is one of Kafka."""
         self.begun_at = self.looked_at = time.monotonic()
@@ -79,6 +79,7 @@ class Stream:
             logged = self.wire.next()
             if logged is not None:
                 self._take(logged)
+                self._acknowledge()  # a server that hears nothing for a while ends the connection
                 continue
             if self.transaction is None:
                 self._flush()
@@ -97,14 +98,20 @@ class Stream:
         return not self.careful or time.monotonic() - self.begun_at > A_WHILE
 
     def _other_tables(self) -> bool:
-        """Whether a table was dropped, or made again: looked at now and then."""
+        """Whether a table was dropped, made, or is published no more: looked at now and then."""
         if time.monotonic() - self.looked_at < LOOK_EVERY or self.pieces.piece is not None:
             return False
         self.looked_at = time.monotonic()
         known = self.ledger.noted.tables
-        now = self.server.oids(known)
-        gone = {name for name in known if name not in now}
-        return gone != self.status.gone & set(known) or any(known[n].oid != now[n] for n in now)
+        now = self.server.oids({*known, *self.status.gone})
+        if any(name in now for name in self.status.gone) or not now.keys() <= self._published():
+            return True
+        return any(
+            name not in self.status.gone and now.get(name) != known[name].oid for name in known
+        )
+
+    def _published(self) -> set[str]:
+        return self.server.published(str(self.status.slot))
 
     def _take(self, logged: Logged) -> None:
         message = decoded(logged.data)
@@ -193,9 +200,8 @@ class Stream:
     def _named(self, table: str) -> CapturedTable | None:
         """The table as it looks here, also if the log has told nothing of it yet."""
         progress = self.ledger.noted.tables[table]
-        for oid, relation in self.relations.items():
-            if f"{relation.schema}.{relation.table}" == table:
-                return self._table(oid)
+        if progress.oid in self.relations:
+            return self._table(progress.oid)
         return self._captured(table, progress, None)
 
     def _captured(self, name: str, progress: TableProgress, like: Relation | None) -> CapturedTable:
@@ -203,7 +209,8 @@ class Stream:
         return captured(self.server, progress, name=name, partitions=partitions, like=like)
 
     def _table(self, oid: int) -> CapturedTable | None:
-        """The table of a change, with the columns that it has here; None if it is not captured."""
+        """The table of a change, with the columns that it has here; None if it is not captured, or
+        was not yet."""
         if oid in self.tables:
             return self.tables[oid]
         relation = self.relations[oid]
@@ -211,6 +218,8 @@ class Stream:
         if name is None:
             return None
         progress = self.ledger.noted.tables[name]
+        if self.transaction is not None and self.transaction.lsn < progress.since:
+            return None
         progress = self._up_to_date(name, progress, relation)
         self.tables[oid] = self._captured(name, progress, relation)
         return self.tables[oid]

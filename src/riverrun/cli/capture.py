@@ -106,6 +106,9 @@ def _await_snapshots(capture: Capturer, *, quiet: bool) -> None:
                     got=state.error or state.doing,
                     hint=f"riverrun capture resume {state.name}" if state.error is None else None,
                 )
+            for table in state.tables:
+                if table.error is not None:
+                    raise JobError("a table cannot be captured", where=table.table, got=table.error)
             if state.tables and all(table.loaded for table in state.tables):
                 return
             reading = [table for table in state.tables if not table.loaded]

@@ -45,7 +45,7 @@ def _await(capturer: Capturer, tables: Sequence[str], tell: Tell) -> None:
         mine = [each for each in state.tables if each.table in tables]
         if len(mine) == len(tables) and all(each.loaded for each in mine):
             return
-        _refuse(state)
+        _refuse(state, mine)
         if time.monotonic() - said_at > SAY:
             said_at = time.monotonic()
             tell(progress_text(state, mine))
@@ -82,13 +82,16 @@ def _watch(found: dict[str, Capturer], over: threading.Event, tell: Tell) -> Non
                     tell(f"the capture {name} {f'has failed: {error}' if error else 'goes on'}")
 
 
-def _refuse(state: CaptureState) -> None:
+def _refuse(state: CaptureState, tables: Sequence[TableState]) -> None:
     if state.doing in ("failed", "stopped"):
         raise JobError(
             f"the capture {state.name!r} is not able to go on",
             got=state.error or "its process has ended",
             hint=f"`riverrun capture status {state.name}` tells more",
         )
+    for table in tables:
+        if table.error is not None:
+            raise JobError("a table cannot be captured", where=table.table, got=table.error)
     if state.doing == "paused":
         raise JobError(
             f"the capture {state.name!r} is paused, and its snapshot not complete",

@@ -133,6 +133,7 @@ AGAIN = {
     "Stream.lookup": {"database": "sqlite:///shop.db", "schema": "country string", "columns": None},
     "Table.join": {"prefix": "other_"},
     "App.add": {"output": output},
+    "App.capture": {"schema": SCHEMA, "key": "user"},
     "App.named": {"function": doubled},
     "Stream.apply": {"operator": once},
     "Stream.apply_to_table": {"operator": latest},

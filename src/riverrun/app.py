@@ -173,10 +173,7 @@ class App:
         event time is that of the commit. The rest is as with `table()`.
         """
         at = caller()
-        found = declared(
-            table, database=database, name=name, schema=schema,
-            key=key if key is None or isinstance(key, str) else tuple(key), at=at,
-        )  # fmt: skip
+        found = declared(table, database=database, name=name, schema=schema, key=key, at=at)
         given = _Given(found.columns, at)
         for column in found.key:
             given.columns.require(column, at)

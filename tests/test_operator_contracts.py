@@ -19,6 +19,7 @@ from riverrun.kernels.operator import Operator
 from riverrun.operators.aggregate import Window
 from riverrun.operators.registry import OPERATORS
 from riverrun.testing.contracts import OperatorContract
+from transfers import NAMES, TOLD, Bank
 
 VIEWS = "id int, page string, user string, ms int, at timestamp"
 
@@ -147,6 +148,31 @@ class TestCaptured(OperatorContract):
         database.act(80)
         found = [(json.loads(k or "null"), json.loads(v)) for k, v in database.log if v]
         return {"users": [{**e, "before": k if e["op"] == "d" else None} for k, e in found]}
+
+
+class TestWhole(OperatorContract):
+    arrival_matters = True  # rows that wait for others at the end of the input go on as they are
+
+    def program(self, app):
+        schema = "id bigint, money bigint, note string"
+        captured = [
+            app.table(f"bank.public.{name}", schema=schema, key="id", format="debezium")
+            for name in NAMES
+        ]
+        for table in app.whole(*captured, transactions=TOLD):
+            table.to(f"copy.of.{table.node.name}")
+
+    def step(self):
+        return next(s.does for s in self.app().program().steps if s.name == TOLD)
+
+    def records(self):
+        bank = Bank(7)
+        records = bank.snapshot() + [r for _ in range(20) for r in bank.transact()]
+        found = {topic: [] for topic in (*(f"bank.public.{name}" for name in NAMES), TOLD)}
+        for topic, _, _, value in records:
+            if value is not None:
+                found[topic].append(json.loads(value))
+        return found
 
 
 class TestRank(OverViews):

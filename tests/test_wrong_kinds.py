@@ -64,6 +64,10 @@ def once():
     return lambda rows, at: stream().deduplicate("user", within="1 hour").node
 
 
+def captured():
+    return [app().table("captured", schema=SCHEMA, key="user", format="debezium")]
+
+
 def latest():
     return lambda rows, at: table().node
 
@@ -134,6 +138,7 @@ AGAIN = {
     "Table.join": {"prefix": "other_"},
     "App.add": {"output": output},
     "App.capture": {"schema": SCHEMA, "key": "user"},
+    "App.whole": {"tables": captured, "transactions": "shop.transaction"},
     "App.named": {"function": doubled},
     "Stream.apply": {"operator": once},
     "Stream.apply_to_table": {"operator": latest},
@@ -178,6 +183,7 @@ NUMBER, FLAG = {"5"}, {"True"}
 MEANT: dict[str, set[str]] = {
     "App.pages": NUMBER,
     "App.table.replicate": FLAG,
+    "App.whole.most": NUMBER,
     "Grouped.agg.aggregates": {"an aggregate"},
     "Grouped.bottom.limit": NUMBER,
     "Grouped.top.limit": NUMBER,

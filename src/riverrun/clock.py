@@ -57,6 +57,8 @@ class Punctuation:
     """Topics that are not read until they are resumed."""
     commands: list[Command] = field(default_factory=list)
     """Those that take effect with this batch."""
+    partitions: dict[str, int] = field(default_factory=dict)
+    """How many each topic has."""
     batch: int = 0
     """The number that the batch was logged with."""
 
@@ -69,6 +71,7 @@ class Punctuation:
         self.control = max(self.control, other.control)
         self.paused = sorted({*self.paused, *other.paused})
         self.commands = self.commands + other.commands
+        self.partitions = self.partitions | other.partitions
         for name, high in other.highs.items():
             self.highs[name] = max(high, self.highs.get(name, high))
 

@@ -24,6 +24,7 @@ from riverrun.kernels.kept import Outside
 from riverrun.kernels.letters import OnError, Verdict
 from riverrun.kernels.state import SegmentList
 from riverrun.outputs import Need
+from riverrun.partitions import Partition
 from riverrun.schema import Schema, column_list
 
 
@@ -129,6 +130,10 @@ class Batch:
     """What the control log has for this step, in its order."""
     functions: tuple[Function, ...] = ()
     """The program's own, that conditions may call."""
+    behind: tuple[Partition, ...] = ()
+    """Partitions that hold records beyond this batch."""
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    """How many each topic has."""
     outside: Outside = field(default_factory=Outside)
     """What is asked of databases and the like: `outside.once(…)` gives a batch that is run again
     the answer that it had before."""
@@ -191,6 +196,9 @@ class Operator(ABC):
 
     kind: ClassVar[str]
     """The word for it in checkpoints."""
+    one_writer: ClassVar[bool] = False
+    """Whether all that comes of a batch is to be written by one task, so that each destination
+    takes it in one transaction."""
 
     @property
     @abstractmethod

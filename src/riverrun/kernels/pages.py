@@ -167,6 +167,8 @@ class PageKernel:
             pages=self.program.pages,
             commands=told,
             functions=self.program.functions,
+            behind=tuple(moment.punctuation.behind),
+            partitions=moment.punctuation.partitions,
             outside=Outside(self.kept, Logged(said_of_all.batch, tick), step.name, visit.page),
         )
 

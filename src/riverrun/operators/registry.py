@@ -22,6 +22,7 @@ from riverrun.operators.process.frames import ProcessFrames
 from riverrun.operators.process.rows import Process
 from riverrun.operators.rank import Rank
 from riverrun.operators.to_table import ToTable
+from riverrun.operators.whole.step import Whole
 
 OPERATORS: dict[str, type[Operator]] = {
     kind.kind: kind
@@ -40,6 +41,7 @@ OPERATORS: dict[str, type[Operator]] = {
         TableJoin,
         ToTable,
         VersionJoin,
+        Whole,
     )
 }
 

@@ -36,7 +36,7 @@ from riverrun.kernels.state import SegmentCache
 from riverrun.operators.lookups.by_hand import Content, TableByHand
 from riverrun.operators.lookups.lookup import Lookup
 from riverrun.outputs import OutputSpec
-from riverrun.partitions import Range
+from riverrun.partitions import Range, counts
 from riverrun.sources.admission import Ends
 from riverrun.sources.files import MemoryTopics, as_bytes
 from riverrun.sources.reading import read_ranges
@@ -268,6 +268,7 @@ class Driver:
         punctuation = Punctuation(
             tick=self.tick, ended=ended, clocks=start.clocks, control=control, paused=paused,
             commands=commands, behind=behind, batch=len(self.history),
+            partitions=counts(self.topics.ends()),
         )  # fmt: skip
         outbox = Outbox(self.program, self.reader.evaluator, self.topics.originals)
         chunks = self._read(ends, punctuation)

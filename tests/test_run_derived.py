@@ -10,10 +10,7 @@ from deltalake import DeltaTable
 
 from riverrun.cache import Cache
 from riverrun.search import Index
-from running import Run
-from test_capture import source
-
-__all__ = ["source"]
+from running import PATIENCE, Run
 
 PROGRAM = """
 import riverrun as rr
@@ -49,7 +46,7 @@ def test_three_derived_systems_equal_the_database_after_a_kill(
     source.execute("UPDATE @users SET id = id + 1000 WHERE id < 10")
     wanted = {row[0]: row[1:] for row in source.execute("SELECT id, name, bio FROM @users")}
     with Run(program, home=broker_settings.home) as run:
-        give_up = time.monotonic() + 90
+        give_up = time.monotonic() + 2 * PATIENCE  # Spark starts again, with a killed batch first
         while held(name, tmp_path) != [wanted] * 3:
             assert run.process.poll() is None, run.error()
             assert time.monotonic() < give_up, run.error()

@@ -117,7 +117,7 @@ class Engine:
             self.stopping.set()
             return
         if wish.paused:
-            self._paused()
+            self._paused(wish)
             return
         with ExitStack() as stack:
             parts = self._parts(wish, stack)
@@ -128,7 +128,10 @@ class Engine:
             self._further(parts)
             self._stream(parts, stack)
 
-    def _paused(self) -> None:
+    def _paused(self, wish: Wish) -> None:
+        if not self.status.tables:  # it was started so: how far it is, the ledger knows
+            with ExitStack() as stack:
+                self._known(self._parts(wish, stack))
         self.status.doing, self.status.error = "paused", None
         while not self._over():
             self.stopping.wait(LOOK_EVERY)

@@ -203,14 +203,19 @@ def _cleared(run_folder: Path, status: Path) -> None:
 
 def _prepared(program: Program, settings: Settings, client: dict[str, str], tell: Tell) -> Places:
     """Where results go: everything there is ready to take them."""
-    address = _postgres(program, settings, tell)
-    places = Places(
-        tuple(client.items()), program.delivery, address, settings.compaction_lag // 1000,
-        valkey=settings.valkey, home=str(settings.home),
-    )  # fmt: skip
+    places = places_of(program, settings, client, tell)
     for destination, outputs in destinations(program.outputs, places).items():
         destination.prepare(outputs)
     return places
+
+
+def places_of(program: Program, settings: Settings, client: dict[str, str], tell: Tell) -> Places:
+    """What the destinations of a program need to know; servers that they need are started."""
+    address = _postgres(program, settings, tell)
+    return Places(
+        tuple(client.items()), program.delivery, address, settings.compaction_lag // 1000,
+        valkey=settings.valkey, home=str(settings.home),
+    )  # fmt: skip
 
 
 def _kafka(settings: Settings, tell: Tell) -> dict[str, str]:

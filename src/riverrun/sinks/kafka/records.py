@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from itertools import repeat
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -14,9 +16,20 @@ from riverrun.delivery.encode import records
 from riverrun.errors import BrokerError, TopicError
 from riverrun.kafka import admin
 from riverrun.kafka.compaction import DAY, POLICY, table_settings
-from riverrun.outputs import Destination, Evaluator, OutputSpec, Part, Rows
+from riverrun.outputs import (
+    Destination,
+    Evaluator,
+    OutputSpec,
+    Owner,
+    Part,
+    Renewal,
+    Rows,
+    Standing,
+)
+from riverrun.sinks.kafka.compacted import Compacted
 from riverrun.sinks.kafka.dead import NAME as DEAD
 from riverrun.sinks.kafka.fitting import SURE, Limits, fitted, longest_row
+from riverrun.sinks.kafka.renewal import TopicRenewal
 from riverrun.sinks.kafka.sink import Topic
 
 PRODUCER: Mapping[str, Any] = {
@@ -68,6 +81,27 @@ class KafkaTopicsWritten(Destination):
 
     def finish(self, batch: int, receipts: Sequence[Any]) -> None:
         """Tasks do it all."""
+
+    def standing(self, output: OutputSpec, owner: Owner) -> AbstractContextManager[Standing] | None:
+        """Of a stream a topic keeps what retention leaves: there is nothing to compare."""
+        return self._standing(output, owner) if output.table else None
+
+    @contextmanager
+    def _standing(self, output: OutputSpec, owner: Owner) -> Iterator[Standing]:
+        """What is in the topic now, once nothing of it is in the middle of a transaction; what is
+        written later tells of itself by its progress."""
+        topic = Compacted(self.client, output)
+        ranges = topic.settled()
+        yield Standing(self.last_batch(owner), topic.rows(ranges))
+
+    @contextmanager
+    def renewal(self, output: OutputSpec, owner: Owner) -> Iterator[Renewal]:
+        with duckdb.connect() as own:
+            yield TopicRenewal(self.client, output, owner, self.last_batch, own)
+
+    def last_batch(self, owner: Owner) -> int | None:
+        """The last batch of which anything is written; None where that is not noted."""
+        return None
 
 
 class KafkaAtLeastOnce(KafkaTopicsWritten):

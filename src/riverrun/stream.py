@@ -18,6 +18,7 @@ from riverrun.operators.gather import changes_as_facts
 from riverrun.operators.joins.building import join
 from riverrun.operators.joins.join import Asked, AsOf, How, On, PairTime
 from riverrun.operators.mark_seen import mark_seen
+from riverrun.operators.match.building import Options, match, timed_out
 from riverrun.operators.process.building import process
 from riverrun.operators.to_table import to_table, topic_table
 from riverrun.plan.handed import mapping_of
@@ -125,6 +126,33 @@ class Stream(Relation):
             on_error=on_error, at=caller(),
         )  # fmt: skip
         return replace(self, node=node)
+
+    def match(
+        self,
+        pattern: str,
+        *,
+        timeouts: bool = False,
+        max_rows: int = 10_000,
+        match_numbers: Duration | None = None,
+        name: str | None = None,
+        on_error: OnError | None = None,
+    ) -> Stream:
+        """Find a pattern in the rows of each key: the row-pattern clause of SQL.
+
+        `match("PARTITION BY card PATTERN (small{3,} big) WITHIN INTERVAL '10' MINUTE DEFINE …")`.
+        With `timeouts`, partial matches that run out of time are in `.timed_out`. A match has at
+        most `max_rows`; `match_numbers` is how long MATCH_NUMBER() counts on. See docs/patterns.md.
+        """
+        options = Options(
+            name=name, timeouts=timeouts, max_rows=max_rows, match_numbers=match_numbers,
+            on_error=on_error,
+        )  # fmt: skip
+        return Stream(self.registry, match(self.node, pattern, options, caller()))
+
+    @property
+    def timed_out(self) -> Stream:
+        """The partial matches of `.match(…, timeouts=True)` that ran out of time."""
+        return Stream(self.registry, timed_out(self.node, caller()))
 
     def process(
         self,

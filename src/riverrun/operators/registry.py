@@ -17,6 +17,7 @@ from riverrun.operators.joins.streams import StreamJoin
 from riverrun.operators.joins.tables import TableJoin
 from riverrun.operators.joins.versions import VersionJoin
 from riverrun.operators.mark_seen import MarkSeen
+from riverrun.operators.match.kernel import Match
 from riverrun.operators.process.frames import ProcessFrames
 from riverrun.operators.process.rows import Process
 from riverrun.operators.rank import Rank
@@ -31,6 +32,7 @@ OPERATORS: dict[str, type[Operator]] = {
         Gather,
         LatestJoin,
         MarkSeen,
+        Match,
         Process,
         ProcessFrames,
         Rank,

@@ -80,11 +80,15 @@ class Seen:
         row, other = self.rows[number], self.rows[number + shift]
         return other[column] if abs(row["at"] - other["at"]) <= self.within else None
 
-    def last(self, name: str | None, column: str, offset: int = 0, shift: int = 0, *, final: bool = False) -> Any:
+    def last(
+        self, name: str | None, column: str, offset: int = 0, shift: int = 0, *, final: bool = False
+    ) -> Any:
         found = self.numbers(name, final=final)
         return self.at(found[-1 - offset] if len(found) > offset else None, column, shift)
 
-    def first(self, name: str | None, column: str, offset: int = 0, shift: int = 0, *, final: bool = False) -> Any:
+    def first(
+        self, name: str | None, column: str, offset: int = 0, shift: int = 0, *, final: bool = False
+    ) -> Any:
         found = self.numbers(name, final=final)
         return self.at(found[offset] if len(found) > offset else None, column, shift)
 
@@ -145,7 +149,9 @@ class BruteForce:
         soon = self.rows[n]["at"] - self.rows[self.start]["at"] <= self.within
         return soon and n - self.start < self.most
 
-    def ways(self, pattern: Pattern, n: int, path: Path, hidden: bool = False) -> Iterator[tuple[int, Path, bool]]:
+    def ways(
+        self, pattern: Pattern, n: int, path: Path, hidden: bool = False
+    ) -> Iterator[tuple[int, Path, bool]]:
         """All ways to match from row n on, the preferred first: next row, path, time is over."""
         kind, *rest = pattern
         if kind == "row":
@@ -161,7 +167,10 @@ class BruteForce:
         elif kind == "hide":
             yield from self.ways(rest[0], n, path, True)
         elif kind == "over":
-            if n == len(self.rows) or self.rows[n]["at"] - self.rows[self.start]["at"] > self.within:
+            if (
+                n == len(self.rows)
+                or self.rows[n]["at"] - self.rows[self.start]["at"] > self.within
+            ):
                 yield n, path, True
         else:
             yield from self.repeated(rest, 0, n, path, hidden)
@@ -174,7 +183,9 @@ class BruteForce:
             if condition is None or condition(seen) is True:
                 yield n + 1, longer, False
 
-    def one_after_the_other(self, parts: list[Pattern], n: int, path: Path, hidden: bool) -> Iterator[tuple[int, Path, bool]]:
+    def one_after_the_other(
+        self, parts: list[Pattern], n: int, path: Path, hidden: bool
+    ) -> Iterator[tuple[int, Path, bool]]:
         if not parts:
             yield n, path, False
             return
@@ -184,7 +195,9 @@ class BruteForce:
             else:
                 yield from self.one_after_the_other(parts[1:], m, longer, hidden)
 
-    def repeated(self, rest: list[Any], done: int, n: int, path: Path, hidden: bool) -> Iterator[tuple[int, Path, bool]]:
+    def repeated(
+        self, rest: list[Any], done: int, n: int, path: Path, hidden: bool
+    ) -> Iterator[tuple[int, Path, bool]]:
         part, low, high, greedy = rest
         if done >= low and not greedy:
             yield n, path, False

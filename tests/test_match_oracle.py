@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import Phase, given, settings
@@ -54,6 +55,10 @@ def no(value):
     return None if value is None else not value
 
 
+def sum_of(values):
+    return sum(values) if values else None
+
+
 def mean(values):
     return sum(values) / len(values) if values else None
 
@@ -75,7 +80,7 @@ DEPENDENT = {
     "v > LAST(b.v, 1)": lambda s: less(s.last("b", "v", 1), s.last(None, "v")),
     "NOT (v = FIRST(v))": lambda s: no(same(s.last(None, "v"), s.first(None, "v"))),
     "SUM(a.v) < 4 AND v < 3": lambda s: both(
-        less(sum(s.values("a", "v")) if s.values("a", "v") else None, 4), s.last(None, "v") < 3
+        less(sum_of(s.values("a", "v")), 4), s.last(None, "v") < 3
     ),
     "AVG(u.v) >= 1": lambda s: compared(mean(s.values("u", "v")), 1, lambda x, y: x >= y),
     "COUNT(*) < 4": lambda s: len(s.numbers(None)) < 4,
@@ -93,14 +98,14 @@ DEPENDENT = {
     "v >= PREV(LAST(a.v), 1)": lambda s: no(less(s.last(None, "v"), s.last("a", "v", 0, -1))),
 }  # fmt: skip
 MEASURES = {
-    "list(CLASSIFIER())": lambda s, f: [n for n, in ((of,) for _, of, _ in (s.whole if f else s.path))],
+    "list(CLASSIFIER())": lambda s, f: [of for _, of, _ in (s.whole if f else s.path)],
     "list(id)": lambda s, f: [s.rows[n]["id"] for n in s.numbers(None, final=f)],
     "a.v": lambda s, f: s.last("a", "v", final=f),
     "FIRST(b.id, 1)": lambda s, f: s.first("b", "id", 1, final=f),
     "LAST(u.v, 1) + 1": lambda s, f: (
         None if s.last("u", "v", 1, final=f) is None else s.last("u", "v", 1, final=f) + 1
     ),
-    "SUM(u.w)": lambda s, f: sum(s.values("u", "w", final=f)) if s.values("u", "w", final=f) else None,
+    "SUM(u.w)": lambda s, f: sum_of(s.values("u", "w", final=f)),
     "FINAL COUNT(a.*)": lambda s, f: len(s.numbers("a", final=True)),
     "RUNNING LAST(v)": lambda s, f: s.last(None, "v"),
     "PREV(FIRST(id))": lambda s, f: s.first(None, "id", 0, -1, final=f),
@@ -109,6 +114,10 @@ MEASURES = {
         [of for _, of, _ in (s.whole if f else s.path) if of in s.subsets["u"]] or [None]
     )[-1],
 }  # fmt: skip
+
+
+def joined(parts):
+    return f"({parts[0]}) AND ({parts[1]})"
 
 
 rows_of = st.sampled_from([("row", name) for name in NAMES])
@@ -135,10 +144,15 @@ patterns = st.recursive(rows_of, grown, max_leaves=6)
 conditions = st.one_of(
     st.none(), st.sampled_from(list(OWN)), st.sampled_from(list(OWN)),
     st.sampled_from(list(NEAR)), st.sampled_from(list(DEPENDENT)),
-    st.tuples(st.sampled_from(list(OWN)), st.sampled_from(list(DEPENDENT))).map(" AND ".join),
+    st.tuples(st.sampled_from(list(OWN)), st.sampled_from(list(DEPENDENT))).map(joined),
 )  # fmt: skip
 rows = st.lists(
-    st.tuples(st.sampled_from("xy"), st.integers(0, 3), st.sampled_from([None, 0, 1, 2]), st.integers(0, 3)),
+    st.tuples(
+        st.sampled_from("xy"),
+        st.integers(0, 3),
+        st.sampled_from([None, 0, 1, 2]),
+        st.integers(0, 3),
+    ),
     min_size=1,
     max_size=14,
 )  # fmt: skip
@@ -149,7 +163,7 @@ def condition_of(text):
     if text in known:
         return known[text]
     own, dependent = next(
-        (one, other) for one in OWN for other in DEPENDENT if text == f"{one} AND {other}"
+        (one, other) for one in OWN for other in DEPENDENT if text == joined((one, other))
     )
     return lambda seen: both(known[own](seen), known[dependent](seen))
 
@@ -232,28 +246,55 @@ def text_with(pattern, defines, measures, *, skip, within, every_row):
     return "\n".join(clauses)
 
 
-@settings(deadline=None, max_examples=examples(150), phases=PHASES)
-@given(
-    patterns, st.fixed_dictionaries(dict.fromkeys(NAMES, conditions)), rows,
+@dataclass
+class Case:
+    """A pattern, what it is to tell, and a stream."""
+
+    pattern: tuple
+    defines: dict
+    given: list
+    measures: list
+    skip: tuple
+    within: int
+    every_row: bool
+    seed: int
+
+    def __post_init__(self):
+        if set(names_of(self.pattern)) != set(NAMES):  # measures and conditions name them all
+            self.pattern = ("all", self.pattern, ("any", *(("row", name) for name in NAMES)))
+
+    def text(self):
+        return text_with(
+            self.pattern, self.defines, self.measures, skip=self.skip, within=self.within,
+            every_row=self.every_row,
+        )  # fmt: skip
+
+    def force(self):
+        made = {name: condition_of(each) for name, each in self.defines.items() if each}
+        return BruteForce(self.pattern, made, self.within, self.skip, {"u": {"a", "b"}})
+
+
+cases = st.builds(
+    Case, patterns, st.fixed_dictionaries(dict.fromkeys(NAMES, conditions)), rows,
     st.lists(st.sampled_from(list(MEASURES)), unique=True, max_size=4),
     st.sampled_from(list(SKIPS)), st.integers(1, 12), st.booleans(), st.integers(0, 10**6),
 )  # fmt: skip
-def test_patterns_match_what_trying_everything_finds(
-    pattern, defines, given, measures, skip, within, every_row, seed
-):
-    pattern = ("all", pattern, ("any", ("row", "a"), ("row", "b"), ("row", "c"))) if set(
-        names_of(pattern)) != set(NAMES) else pattern  # fmt: skip
-    arrived = stream_of(given, seed)
-    text = text_with(pattern, defines, measures, skip=skip, within=within, every_row=every_row)
-    made = {name: condition_of(each) for name, each in defines.items() if each}
+
+
+@settings(deadline=None, max_examples=examples(60), phases=PHASES)
+@given(cases)
+def test_patterns_match_what_trying_everything_finds(case):
+    arrived = stream_of(case.given, case.seed)
+    error, driver = None, None
     try:
-        driver = run(text, arrived, seed=seed)
-    except rr.ProgramError as error:
-        assert refused_rightly(str(error), pattern, skip), (text, error)
+        driver = run(case.text(), arrived, seed=case.seed)
+    except rr.ProgramError as refused:
+        error = str(refused)
+    if driver is None:
+        assert refused_rightly(error, case.pattern, case.skip), (case.text(), error)
         return
-    force = BruteForce(pattern, made, within, skip, {"u": {"a", "b"}})
-    wanted = expected(force, arrived, measures, every_row=every_row)
-    assert came_out(driver, measures, every_row=every_row) == wanted, text
+    wanted = expected(case.force(), arrived, case.measures, every_row=case.every_row)
+    assert came_out(driver, case.measures, every_row=case.every_row) == wanted, case.text()
 
 
 def refused_rightly(error, pattern, skip):

@@ -55,11 +55,6 @@ class Automaton:
     def times_out(self) -> bool:
         return any(TIMEOUT in targets for targets in self.follow)
 
-    @property
-    def ends_by_time(self) -> bool:
-        """Whether a match may be there only once its time is over."""
-        return any(t[0] != MATCH and (MATCH in t or TIMEOUT in t) for t in self.follow[:-1] if t)
-
     def depth(self, variable: int) -> int:
         """The fewest rows that stand before one of the variable in a match."""
         found, at, seen = [], [t for t in self.first if t >= 0], set(self.first)
@@ -231,9 +226,7 @@ class _Builder:
     def _loop(self, tree: Repeat, after: int, hidden: bool) -> int:
         loop = self.node("split", None)
         again = self.node("enter", loop, None)
-        self.nodes[again][2] = self.build(
-            tree.body, self.node("leave", loop, loop), hidden=hidden
-        )
+        self.nodes[again][2] = self.build(tree.body, self.node("leave", loop, loop), hidden=hidden)
         self.nodes[loop][1] = [again, after] if tree.greedy else [after, again]
         return loop
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from riverrun.durations import Duration, microseconds
@@ -30,7 +30,7 @@ FOR_EVER = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Options:
     """What is asked beside the pattern."""
 
@@ -46,17 +46,30 @@ def match(rows: Node, text: str, options: Options, at: Location) -> Step:
     found = clauses_of(source)
     if found.within is None:
         raise source.error("the pattern has no WITHIN", len(text.rstrip()), FOR_EVER)
-    _require_columns(rows, found)
+    require_columns(rows, found)
     return assembled(rows, found, tree_of(source, found.pattern), options)
 
 
-def assembled(rows: Node, found: Clauses, tree: Tree, options: Options) -> Step:
-    """The step of clauses that have been read; `tree` is that of the pattern."""
+def assembled(
+    rows: Node,
+    found: Clauses,
+    tree: Tree,
+    options: Options,
+    instead: Mapping[str, tuple[str, ...]] | None = None,
+) -> Step:
+    """The step of clauses that have been read; `tree` is that of the pattern. `instead`: variables
+    of rows only for which others do not hold."""
     source, at = found.source, found.source.at
     every = found.skip.mode == "every match"
-    variables = _variables(found, tree)
+    variables = _variables(found, tree, instead or {})
     automaton = automaton_of(source, tree, variables, every=every)
-    scope = Scope(source, rows.schema, _names(found, variables))
+    passed = {name for name in instead or () if name not in {each.name for each in found.defines}}
+    own = (
+        None
+        if instead is None
+        else tuple(n for n, each in enumerate(variables) if each not in passed)
+    )
+    scope = Scope(source, rows.schema, _names(found, variables), own)
     columns = Columns()
     defines = {each.name.lower(): each for each in found.defines}
     conditions = conditions_of(scope, [defines.get(name.lower()) for name in variables], columns)
@@ -71,6 +84,7 @@ def assembled(rows: Node, found: Clauses, tree: Tree, options: Options) -> Step:
         conditions.dependent,
         _max_rows(options.max_rows, at),
         options.timeouts,
+        _instead(variables, instead or {}),
     )
     named = f"match_by_{'_'.join(name for name, _ in found.partition)}"
     keys = tuple(name for name, _ in found.partition)
@@ -87,7 +101,9 @@ def assembled(rows: Node, found: Clauses, tree: Tree, options: Options) -> Step:
         conditions=conditions,
         measures=measures,
         rows=found.rows,
-        carried=tuple(dict.fromkeys((*columns.plain, *(given.names if found.rows == "all" else ())))),
+        carried=tuple(
+            dict.fromkeys((*columns.plain, *(given.names if found.rows == "all" else ())))
+        ),
         computed=tuple((name, text) for text, name in columns.computed.items()),
         shifted=tuple((name, each) for each, name in columns.shifted.items()),
         numbers_for=numbers,
@@ -97,7 +113,11 @@ def assembled(rows: Node, found: Clauses, tree: Tree, options: Options) -> Step:
 
 def timed_out(node: Node, at: Location) -> Emitted:
     """The output of partial matches, of a step that tells them."""
-    if not isinstance(node, Step) or not isinstance(node.does, Match) or not node.does.matching.timeouts:
+    if (
+        not isinstance(node, Step)
+        or not isinstance(node.does, Match)
+        or not node.does.matching.timeouts
+    ):
         raise ProgramError(
             "this stream has no partial matches",
             where=at,
@@ -106,11 +126,22 @@ def timed_out(node: Node, at: Location) -> Emitted:
     return Emitted(node, TIMED_OUT, node.does.one_row, at)
 
 
-def _variables(found: Clauses, tree: Tree) -> tuple[str, ...]:
+def _instead(
+    variables: tuple[str, ...], instead: Mapping[str, tuple[str, ...]]
+) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(map(variables.index, instead.get(name, ()))) for name in variables)
+
+
+def _variables(
+    found: Clauses, tree: Tree, instead: Mapping[str, tuple[str, ...]]
+) -> tuple[str, ...]:
     """The variables of the pattern, each once, in the order in which they stand there."""
     first: dict[str, Variable] = {}
-    for each in variables_of(tree):
-        first.setdefault(each.name.lower(), each)
+    for variable in variables_of(tree):
+        first.setdefault(variable.name.lower(), variable)
+    for others in instead.values():  # they may be in no place of the pattern itself
+        for name in others:
+            first.setdefault(name.lower(), Variable(name))
     seen: set[str] = set()
     for each in found.defines:
         if each.name.lower() not in first:
@@ -130,7 +161,7 @@ def _names(found: Clauses, variables: tuple[str, ...]) -> dict[str, tuple[int, .
     """What each variable and subset stands for."""
     names: dict[str, tuple[int, ...]] = {name.lower(): (n,) for n, name in enumerate(variables)}
     for name, members in found.subsets.items():
-        numbers = []
+        numbers: list[int] = []
         for member, begin in members:
             if member.lower() not in names:
                 raise found.source.error(f"there is no variable {member!r}", begin)
@@ -141,9 +172,7 @@ def _names(found: Clauses, variables: tuple[str, ...]) -> dict[str, tuple[int, .
     return names
 
 
-def _skip_to(
-    source: Text, skip: Skip, scope: Scope, automaton: Automaton
-) -> tuple[int, ...]:
+def _skip_to(source: Text, skip: Skip, scope: Scope, automaton: Automaton) -> tuple[int, ...]:
     if skip.variable is None:
         return ()
     members = scope.variables.get(skip.variable.lower())
@@ -181,7 +210,7 @@ def _max_rows(given: int, at: Location) -> int:
     return given
 
 
-def _require_columns(rows: Node, found: Clauses) -> None:
+def require_columns(rows: Node, found: Clauses) -> None:
     source, schema = found.source, rows.schema
     for name, begin in found.partition:
         if name not in schema.visible:
@@ -209,9 +238,10 @@ def _times(node: Node) -> Iterator[str]:
 
 def _require_new_names(found: Clauses, rows: Node) -> None:
     keys = [name for name, _ in found.partition]
-    taken = [Column(name, "") for name in (rows.schema.visible.names if found.rows == "all" else keys)]
+    taken = [
+        Column(name, "") for name in (rows.schema.visible.names if found.rows == "all" else keys)
+    ]
     for each in found.measures:
         if Schema(tuple(taken)).taken(each.name) or each.name.startswith(RESERVED):
             raise found.source.error(f"the name {each.name!r} is taken", each.begin)
         taken.append(Column(each.name, ""))
-

@@ -167,7 +167,9 @@ def _names(source: Text, tokens: list[Token]) -> Iterator[tuple[str, int]]:
         name = part[0].name if len(part) == 1 else None
         if name is None:
             begin = part[0].begin if part else tokens[-1].end
-            raise source.error("a column's name is expected", begin, "compute it before, with .with_columns(…)")
+            raise source.error(
+                "a column's name is expected", begin, "compute it before, with .with_columns(…)"
+            )
         yield name, part[0].begin
 
 

@@ -116,9 +116,7 @@ def _current(ref: Ref, variable: int) -> bool:
 class _Parts:
     """The conjuncts of one variable's condition, by what they look at."""
 
-    def __init__(
-        self, scope: Scope, variable: int, columns: Columns, define: Named | None
-    ) -> None:
+    def __init__(self, scope: Scope, variable: int, columns: Columns, define: Named | None) -> None:
         self.own: list[str] = []
         self.near: list[str] = []
         self.dependent: list[Tree] = []
@@ -289,4 +287,3 @@ def with_bits(conditions: tuple[str | None, ...]) -> str:
         if text is not None
     ]
     return " | ".join([f"{always}::BIGINT", *parts])
-

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from riverrun.columns import TIME
@@ -48,6 +49,8 @@ class _Sorted:
     """Up to where its rows are known well enough."""
     clocks: Numbers
     at: Numbers
+    mask: Numbers
+    """Which conditions hold, those on neighbours too."""
 
 
 class _Visit:
@@ -55,6 +58,7 @@ class _Visit:
         self.step, self.state, self.batch = step, state, batch
         self.waiting = state.rows("waiting", within_key=None)
         self.open = state.rows("open", together=True)
+        self.looks = state.rows("looks", within_key=None)
         self.key = ["__hash", *step.keys]
         self.result = Result()
 
@@ -64,8 +68,8 @@ class _Visit:
             self._match(self._sorted(found))
         else:
             self.open.append(None, self.batch.after)
-        to_come = bool(self.waiting.segments) or (self.step.wakes and bool(self.open.segments))
-        self.result.waiting = to_come
+            self.looks.append(None, self.batch.after)
+        self.result.waiting = bool(self.waiting.segments or self.looks.segments)
         return self.result
 
     def _released(self) -> list[pl.DataFrame]:
@@ -79,22 +83,23 @@ class _Visit:
             )
             rows = rows.select(self.step.kept)
             passed = rows[TIME] < after
-            parts.append(rows.filter(passed))
-            ahead = rows.filter(~passed).with_columns(__slot=pl.col(TIME)).sort("__slot", "__hash")
+            if not passed.all():
+                ahead = rows.filter(~passed).with_columns(__slot=pl.col(TIME))
+                ahead, rows = ahead.sort("__slot", "__hash"), rows.filter(passed)
+            parts.append(rows)
         self.waiting.append(ahead, after - 1)
         return [part for part in parts if part.height]
 
     def _at_hand(self, released: list[pl.DataFrame]) -> pl.DataFrame | None:
         """The rows of all keys that have something new, or whose time may be over."""
         touched = [part.select(self.key) for part in released]
-        if self.step.wakes:
-            due = (each.due(self.batch.before, self.batch.after) for each in self.open.segments)
-            touched += [part.select(self.key) for part in due if part.height]
+        due = (each.due(self.batch.before, self.batch.after) for each in self.looks.segments)
+        touched += [part.select(self.key) for part in due if part.height]
         if not touched:
             return None
         self.old = None
         if self.open.segments:
-            wanted = pl.concat(touched).unique().with_columns(__slot=pl.lit(0, pl.Int64))
+            wanted = pl.concat(touched).with_columns(__slot=pl.lit(0, pl.Int64))
             old = self.open.lookup(wanted)
             # what has ended before may still be in a segment
             self.old = None if old is None else old.filter(pl.col(UNTIL) > self.batch.before)
@@ -107,27 +112,41 @@ class _Visit:
 
     def _sorted(self, rows: pl.DataFrame) -> _Sorted:
         rows = rows[_order(rows)]
-        first = rows.select(begins(["__hash"])).to_series().to_numpy()
-        by_key = rows.select(begins(self.key)).to_series().to_numpy()
-        if not np.array_equal(first, by_key):  # two keys with one hash
-            rows = rows.sort(*self.key, TIME, "__pos", "__sub")
-            by_key = rows.select(begins(self.key)).to_series().to_numpy()
-        bounds = np.append(np.flatnonzero(by_key), rows.height)
+        bounds = _bounds(rows["__hash"])
+        other = pl.any_horizontal(pl.col(self.step.keys).ne_missing(pl.col(self.step.keys).shift()))
+        by_key = rows.select(other | (pl.int_range(pl.len()) == 0)).to_series()
+        if by_key.sum() != len(bounds) - 1 or not by_key.to_numpy()[bounds[:-1]].all():
+            rows = rows.sort(*self.key, TIME, "__pos", "__sub")  # two keys with one hash
+            by_key = rows.select(begins(self.key)).to_series()
+            bounds = np.append(np.flatnonzero(by_key.to_numpy()), rows.height)
         at = rows[TIME].to_numpy()
         starts, ends = bounds[:-1], bounds[1:]
         if self.step.reach[0]:
             known = rows[CONTEXT].to_numpy().astype(np.int64)
             starts = starts + np.add.reduceat(known, starts)
         clocks = np.full(len(starts), self.batch.after)
-        found = _Sorted(rows, bounds, starts, ends, clocks, at)
+        found = _Sorted(rows, bounds, starts, ends, clocks, at, rows[MASK].to_numpy())
         if self.step.shifted:
             self._look_aside(found)
+        found.mask = self._passed_over(found.mask)
         return found
+
+    def _passed_over(self, mask: Numbers) -> Numbers:
+        """Rows that another variable holds for are not passed over; what depends on earlier rows
+        of a match is left to the search."""
+        codes = self.step.conditions.dependent.codes
+        for v, others in enumerate(self.step.matching.instead):
+            for other in others:
+                if not (codes and codes[other]):
+                    mask = np.where(mask >> other & 1, mask & ~(1 << v), mask)
+        return mask
 
     def _look_aside(self, found: _Sorted) -> None:
         """Adds columns of other rows of the key; rows whose next ones are to come are held."""
         within, at = self.step.matching.within, found.at
-        begin, end = (np.repeat(each, np.diff(found.begins)) for each in (found.begins[:-1], found.begins[1:]))
+        begin, end = (
+            np.repeat(each, np.diff(found.begins)) for each in (found.begins[:-1], found.begins[1:])
+        )
         made = []
         for name, each in self.step.shifted:
             there = np.arange(len(at)) + each.shift
@@ -146,45 +165,55 @@ class _Visit:
             found.clocks[some] = np.minimum(found.clocks[some], at[found.ends[some]])
             found.starts = np.minimum(found.starts, found.ends)
         if any(self.step.conditions.near):
-            found.rows = found.rows.with_columns(self._near(found.rows))
+            found.mask = found.mask & self._near(found.rows)
 
-    def _near(self, rows: pl.DataFrame) -> pl.Series:
-        """The mask of conditions, with those that look at neighbours."""
-        missing = (f"CASE WHEN {text or 'true'} THEN {1 << n} ELSE 0 END" for n, text in enumerate(self.step.conditions.near))
+    def _near(self, rows: pl.DataFrame) -> Numbers:
+        """Which conditions on neighbours hold."""
+        missing = (
+            f"CASE WHEN {text or 'true'} THEN {1 << n} ELSE 0 END"
+            for n, text in enumerate(self.step.conditions.near)
+        )
         query = f"SELECT ({' | '.join(missing)})::BIGINT AS near FROM rows"
         evaluator = shared_evaluator(self.batch.functions)
         names = [name for name in rows.columns if name not in ("__hash", CONTEXT)]
         made = evaluator.checked(query, rows.select(names).to_arrow(), str(self.step.at))
-        near = pl.Series(made["near"].to_numpy())
-        always = -1 << len(self.step.conditions.near)
-        return rows[MASK] & (near | always)
+        return np.asarray(made["near"].to_numpy())
 
     def _match(self, found: _Sorted) -> None:
-        matching, batch = self.step.matching, self.batch
-        mask = found.rows[MASK].to_numpy()
-        keys = Keys(found.at, mask, found.starts, found.ends, found.clocks)
+        matching = self.step.matching
+        keys = Keys(found.at, found.mask, found.starts, found.ends, found.clocks)
         # a key without rows to start at has nothing to look for
         live = np.flatnonzero(found.starts < found.ends)
         needed = found.ends.copy()
-        chosen = Keys(keys.at, keys.mask, *(each[live] for each in (keys.begins, keys.ends, keys.clocks)))
+        chosen = Keys(
+            keys.at, keys.mask, *(each[live] for each in (keys.begins, keys.ends, keys.clocks))
+        )
         searched, first = looked_through(matching.automaton, chosen, matching.within)
         if matching.timeouts:
             searched |= found.at[chosen.begins] + matching.within < chosen.clocks
         needed[live] = first
         if searched.any():
-            self._search(found, mask, live[searched], needed)
+            self._search(found, live[searched], needed)
+        wakes = np.full(len(needed), matching.timeouts or matching.automaton.times_out)
+        wakes[live[searched]] = True
         self._keep(found, needed)
+        self._look_again(found, needed, wakes)
 
-    def _search(self, found: _Sorted, mask: Numbers, keys: Numbers, needed: Numbers) -> None:
+    def _search(self, found: _Sorted, keys: Numbers, needed: Numbers) -> None:
         """Searches some of the keys, and tells what came of it."""
         step = self.step
         lengths = found.ends[keys] - found.starts[keys]
         offsets = np.append(0, np.cumsum(lengths))
         chosen = np.repeat(found.starts[keys] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        columns = [values(found.rows[name].gather(pl.Series(chosen)).to_list()) for name in step.conditions.dependent.columns]
-        rows = Rows(found.at[chosen].tolist(), mask[chosen].tolist(), columns)
+        columns = [
+            values(found.rows[name].gather(pl.Series(chosen)).to_list())
+            for name in step.conditions.dependent.columns
+        ]
+        rows = Rows(found.at[chosen].tolist(), found.mask[chosen].tolist(), columns)
         search = Search(step.matching, rows, self.batch.before)
-        for n, (key, clock) in enumerate(zip(keys.tolist(), found.clocks[keys].tolist(), strict=True)):
+        for n, (key, clock) in enumerate(
+            zip(keys.tolist(), found.clocks[keys].tolist(), strict=True)
+        ):
             stop = search.key(int(offsets[n]), int(offsets[n + 1]), clock)
             needed[key] = found.starts[key] + stop - offsets[n]
         results = Results(step, self.state, self.batch, found.rows)
@@ -210,36 +239,47 @@ class _Visit:
 
     def _keep(self, found: _Sorted, needed: Numbers) -> None:
         """Of each key the rows from the first one on that is needed, and those to look back at."""
-        from_ = np.maximum(needed - self.step.reach[0], found.begins[:-1])
+        step, batch = self.step, self.batch
+        from_ = np.maximum(needed - step.reach[0], found.begins[:-1])
         left = found.begins[1:] - from_
-        live = np.flatnonzero(left > 0)
+        until = found.at[found.begins[1:] - 1] + step.matching.within + 1
+        left[until <= batch.after] = 0
+        # a key that had rows before and has none now gets a mark; what is old is before the clock
+        gone = (left <= 0) & (found.at[found.begins[:-1]] < batch.before)
+        left[gone], from_[gone] = 1, found.begins[:-1][gone]
+        until[gone] = batch.before + step.matching.within + 1
+        gone &= until > batch.after
+        live = np.flatnonzero((left > 0) & (until > batch.after))
         sizes = left[live]
         chosen = np.repeat(from_[live] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-        last = found.at[found.begins[live + 1] - 1]
-        undecided = needed[live] < found.begins[live + 1]
-        wake = found.at[np.minimum(needed[live], found.begins[live + 1] - 1)]
-        until = np.where(undecided, wake, last) if self.step.wakes else last
-        until = np.repeat(until + self.step.matching.within + 1, sizes)
-        kept = found.rows[chosen].select(self.step.kept).with_columns(
-            __slot=pl.lit(0, pl.Int64), __until=pl.Series(until, dtype=pl.Int64), __dead=pl.lit(False)
-        )
-        if self.step.reach[0]:
-            context = chosen < np.repeat(needed[live], sizes)
-            kept = kept.with_columns(pl.Series(CONTEXT, context))
-            kept = kept.filter(kept[UNTIL] > self.batch.after)
-        gone = self._gone(found, np.flatnonzero(left <= 0))
-        rows = kept if gone is None else pl.concat([kept, gone.select(kept.columns)])
-        self.open.append(rows.sort("__hash", TIME, "__pos", "__sub"), self.batch.after)
+        made = [
+            pl.Series("__slot", np.zeros(len(chosen), np.int64)),
+            pl.Series(UNTIL, np.repeat(until[live], sizes), dtype=pl.Int64),
+            pl.Series(DEAD, np.repeat(gone[live], sizes)),
+        ]
+        if step.reach[0]:
+            made.append(pl.Series(CONTEXT, chosen < np.repeat(needed[live], sizes)))
+        rows = found.rows.select(step.kept)[chosen].with_columns(made)
+        self.open.append(rows, batch.after)
 
-    def _gone(self, found: _Sorted, keys: Numbers) -> pl.DataFrame | None:
-        """Marks for keys that had rows before, and have none now."""
-        if self.old is None or not self.old.height or not len(keys):
-            return None
-        done = found.rows[found.begins[keys]].select(self.key)
-        first = self.old.unique(self.key, keep="any")
-        gone = first.join(done, on=self.key, how="semi", nulls_equal=True)
-        gone = gone.filter(pl.col(UNTIL) > self.batch.after)
-        return gone.with_columns(pl.lit(True).alias(DEAD)) if gone.height else None
+    def _look_again(self, found: _Sorted, needed: Numbers, wakes: npt.NDArray[np.bool_]) -> None:
+        """Notes when time alone may decide something: a preferred way that did not come about, a
+        timeout, or that there is no next row."""
+        held = found.ends < found.begins[1:]
+        row = np.where(held, found.ends, needed)
+        chosen = np.flatnonzero((held | wakes) & (row < found.begins[1:]))
+        until = found.at[row[chosen]] + self.step.matching.within + 1
+        rows = (
+            found.rows[found.begins[chosen]]
+            .select(self.key)
+            .with_columns(__slot=pl.lit(0, pl.Int64), __until=pl.Series(until, dtype=pl.Int64))
+        )
+        self.looks.append(rows.sort("__hash"), self.batch.after)
+
+
+def _bounds(hashes: pl.Series) -> Numbers:
+    found = hashes.to_numpy()
+    return np.concatenate([[0], np.flatnonzero(found[1:] != found[:-1]) + 1, [len(found)]])
 
 
 def _order(rows: pl.DataFrame) -> Numbers:
@@ -255,4 +295,3 @@ def _order(rows: pl.DataFrame) -> Numbers:
 def _placed(found: Found, chosen: Numbers) -> Found:
     """With rows by their number among all."""
     return Found(chosen[found.first].tolist(), found.labels, found.by_time)
-

@@ -29,6 +29,11 @@ class Value:
     column: str
     """Of the rows: where it is taken from."""
 
+    @property
+    def direct(self) -> bool:
+        """Whether it is known without asking DuckDB: the value of a row, or a number of rows."""
+        return not self.ref.aggregate or not self.ref.value
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -85,11 +90,9 @@ def _measure(scope: Scope, given: Named, tree: Tree, values: dict[Ref, Value]) -
     except ProgramError as error:
         fact, hint = f"{error.fact}: {error.got}", "a measure is SQL over values of the match"
         raise scope.source.error(fact, given.holds.begin, hint) from error
-    at_a_row = {value.name for ref, value in values.items() if not ref.aggregate}
+    direct = {value.name for value in values.values() if value.direct}
     plain = plain_column(made)
-    return Measure(
-        given.name, type, in_range(text, type), plain if plain in at_a_row else None
-    )
+    return Measure(given.name, type, in_range(text, type), plain if plain in direct else None)
 
 
 def _constant(scope: Scope, text: str) -> str:
@@ -120,12 +123,12 @@ def told(
     """The values of each match, or of each of its rows."""
     points = np.arange(matched.rows.height) if every_row else matched.ends - 1
     found = [
-        _taken(matched, value, points).alias(value.name)
+        (_counted if value.ref.aggregate else _taken)(matched, value, points).alias(value.name)
         for value in measures.values
-        if not value.ref.aggregate
+        if value.direct
     ]
-    frame = pl.DataFrame(found) if found else pl.DataFrame({"__n": points}).select()
-    summed = [value for value in measures.values if value.ref.aggregate]
+    frame = pl.DataFrame(found)
+    summed = [value for value in measures.values if not value.direct]
     if not summed:
         return frame
     query = _running(summed) if every_row else _whole(summed)
@@ -137,20 +140,30 @@ def told(
     return frame.hstack(aggregated) if found else aggregated
 
 
+def _so_far(matched: Matched, ref: Ref, points: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Which rows are of the group; seen from each point, how many there were before the match, and
+    up to the point or to the end of the match."""
+    group = matched.var if ref.group is None else ref.group
+    member = np.isin(matched.var, group).astype(np.int64)
+    so_far: Numbers = np.cumsum(member, dtype=np.int64)
+    match = matched.match[points]
+    before = np.append(0, so_far)[matched.begins[match]]
+    return member, before, so_far[matched.ends[match] - 1] if ref.final else so_far[points]
+
+
+def _counted(matched: Matched, value: Value, points: Numbers) -> pl.Series:
+    _, before, last = _so_far(matched, value.ref, points)
+    return pl.Series(last - before, dtype=pl.Int64)
+
+
 def _taken(matched: Matched, value: Value, points: Numbers) -> pl.Series:
     """The value at the row that is asked for, seen from each of the points."""
     ref, source = value.ref, matched.rows[value.column]
-    member = np.isin(matched.var, ref.group) if ref.group is not None else np.ones_like(matched.var)
-    so_far = np.cumsum(member)
-    match = matched.match[points]
-    before = np.append(0, so_far)[matched.begins[match]]
-    last = so_far[matched.ends[match] - 1] if ref.final else so_far[points]
+    member, before, last = _so_far(matched, ref, points)
     wanted = before + 1 + ref.offset if ref.which == "first" else last - ref.offset
     known = (wanted > before) & (wanted <= last)
-    places = np.flatnonzero(member)
-    at = pl.Series(np.where(known, places[np.where(known, wanted - 1, 0)], 0) if len(places) else
-                   np.zeros(len(points), np.int64))
-    found = source.gather(at)
+    places = np.append(np.flatnonzero(member), 0)
+    found = source.gather(pl.Series(places[np.where(known, wanted - 1, 0)]))
     if known.all():
         return found
     return pl.select(pl.when(pl.Series(known)).then(found)).to_series()

@@ -28,7 +28,7 @@ from riverrun.operators.match.trees import (
     value_of,
     written,
 )
-from riverrun.schema import Column, Schema
+from riverrun.schema import Column, Schema, first_line
 
 CLASS = "__class"
 """The name of the variable that a row is matched to."""
@@ -90,6 +90,8 @@ class Scope:
     schema: Schema
     variables: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Variables and subsets, in small letters, with the numbers of the variables they are of."""
+    own: tuple[int, ...] | None = None
+    """The variables of rows that are in a match, if some are only passed over."""
 
     def read(self, expression: Expression, *, final: bool, measure: bool) -> Tree:
         """`final`: whether values are those of the whole match unless RUNNING is said."""
@@ -116,8 +118,11 @@ class Scope:
 
     def type_of(self, text: str, place: int) -> str:
         """The type of an expression over one row."""
-        schema = Schema((*self.schema.columns, Column(CLASS, "VARCHAR", hidden=True)))
-        return self.checked(text, schema, place)
+        return self.checked(text, self.with_class, place)
+
+    @property
+    def with_class(self) -> Schema:
+        return Schema((*self.schema.columns, Column(CLASS, "VARCHAR", hidden=True)))
 
     def checked(self, text: str, schema: Schema, place: int) -> str:
         try:
@@ -130,10 +135,10 @@ class Scope:
 
     def aggregate_type(self, call: str, place: int) -> str:
         try:
-            found = sql.schema_after(f"SELECT {call} AS result FROM checked", self.schema)
+            found = sql.schema_after(f"SELECT {call} AS result FROM checked", self.with_class)
         except Exception as error:
             raise self.source.error(
-                f"an aggregate cannot be made: {sql.first_line(error)}", place
+                f"an aggregate cannot be made: {first_line(error)}", place
             ) from error
         return found.columns[0].type
 
@@ -184,7 +189,9 @@ class _Reader:
         call, (value, *rest) = call_of(tree), arguments(tree) or [tree]
         if value is tree or len(rest) > 1:
             raise self.scope.source.error(
-                f"{call.upper()} takes a value and a number", tree["place"], f"{call.upper()}(a.price, 1)"
+                f"{call.upper()} takes a value and a number",
+                tree["place"],
+                f"{call.upper()}(a.price, 1)",
             )
         count = self._count(rest[0]) if rest else int(call in STEPS)
         if call not in STEPS:
@@ -193,11 +200,14 @@ class _Reader:
             return Ref(text, type, group, which, count, final=self._mode(tree))
         inner = call_of(value)
         if inner in STEPS:
-            raise self.scope.source.error("PREV and NEXT do not stand in each other", value["place"])
+            raise self.scope.source.error(
+                "PREV and NEXT do not stand in each other", value["place"]
+            )
         base = self._navigation(value) if inner in NAVIGATION else self._last(value)
         if CLASS in base.value:
             raise self.scope.source.error(
-                f"{call.upper()} of CLASSIFIER is not there: a row may be in no match", tree["place"]
+                f"{call.upper()} of CLASSIFIER is not there: a row may be in no match",
+                tree["place"],
             )
         return replace(base, shift=STEPS[call] * count)
 
@@ -217,16 +227,14 @@ class _Reader:
             )
         final = self._mode(tree)
         if call == "count_star" or (call == "count" and values[0]["class"] == "STAR"):
-            group = self._group_of(values[0]["relation_name"], place) if values else None
+            group = self._group_of(values[0]["relation_name"], place) if values else self.scope.own
             return Ref("", "BIGINT", group, final=final, aggregate="count")
         if len(values) != 1:
             raise self.scope.source.error("an aggregate here takes one value", place)
         text, _, group = self._row_value(values[0])
         distinct = "DISTINCT " if tree["distinct"] else ""
         type = self.scope.aggregate_type(f"{call}({distinct}{text})", place)
-        return Ref(
-            text, type, group, final=final, aggregate=call, distinct=bool(tree["distinct"])
-        )
+        return Ref(text, type, group, final=final, aggregate=call, distinct=bool(tree["distinct"]))
 
     def _row_value(self, tree: Tree) -> tuple[str, str, tuple[int, ...] | None]:
         """An expression over one row: its text and type, and of which variables the row is."""
@@ -260,7 +268,10 @@ class _Reader:
         text = written(made)
         if CLASS in text and plain_column(made) is None:
             raise self.scope.source.error("CLASSIFIER() is to stand alone there", tree["place"])
-        return text, self.scope.type_of(text, tree["place"]), next(iter(groups), None)
+        group = next(iter(groups), None)
+        if group is None and self.measure:
+            group = self.scope.own
+        return text, self.scope.type_of(text, tree["place"]), group
 
     def _classified(self, node: Tree) -> tuple[int, ...] | None:
         values = arguments(node)

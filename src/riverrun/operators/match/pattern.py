@@ -79,7 +79,9 @@ class _Parser:
     def here(self) -> Token | None:
         return self.tokens[self.next] if self.next < len(self.tokens) else None
 
-    def wrong(self, fact: str = "this is not expected in a pattern", hint: str | None = None) -> Exception:
+    def wrong(
+        self, fact: str = "this is not expected in a pattern", hint: str | None = None
+    ) -> Exception:
         return self.source.error(fact, self.here.begin if self.here else self.end, hint)
 
     def sign(self) -> str:

@@ -125,7 +125,7 @@ def _backwards(
 
 
 def _before(table: Tables, sets: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    found = table.before[0][sets & np.uint64(255)]
+    found: npt.NDArray[np.uint64] = table.before[0][sets & np.uint64(255)]
     for byte, each in enumerate(table.before[1:], 1):
         found |= each[(sets >> np.uint64(8 * byte)) & np.uint64(255)]
     return found

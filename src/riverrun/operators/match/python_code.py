@@ -18,7 +18,14 @@ from typing import Any
 from riverrun.durations import UNITS
 from riverrun.operators.match.navigation import Ref, nodes_with_columns
 from riverrun.operators.match.text import Text
-from riverrun.operators.match.trees import Tree, arguments, call_of, type_of_constant, value_of, written
+from riverrun.operators.match.trees import (
+    Tree,
+    arguments,
+    call_of,
+    type_of_constant,
+    value_of,
+    written,
+)
 
 Code = tuple[str, str]
 """A Python expression, and the kind of its value."""
@@ -129,8 +136,8 @@ class Writer:
         if tree["type"] in ("COMPARE_DISTINCT_FROM", "COMPARE_NOT_DISTINCT_FROM"):
             (left, kind), (right, other) = self.code(tree["left"]), self.code(tree["right"])
             self._alike(kind, other, tree["place"])
-            sign = "!=" if tree["type"] == "COMPARE_DISTINCT_FROM" else "=="
-            return f"({left} {sign} {right})", "truth"
+            same = "!=" if tree["type"] == "COMPARE_DISTINCT_FROM" else "=="
+            return f"({left} {same} {right})", "truth"
         sign = COMPARED.get(tree["type"])  # any other: refused
         if sign is None:
             raise self._refused(tree)
@@ -216,7 +223,9 @@ def plain_value(value: Any) -> Any:
         case Decimal():
             return float(value)
         case datetime():
-            return round((value.replace(tzinfo=None) - datetime(1970, 1, 1)) / timedelta(microseconds=1))
+            return round(
+                (value.replace(tzinfo=None) - datetime(1970, 1, 1)) / timedelta(microseconds=1)
+            )
         case date():
             return (value - date(1970, 1, 1)).days * UNITS["day"]
         case timedelta():

@@ -17,16 +17,16 @@ from riverrun.operators.match.search import Found
 from riverrun.operators.match.spec import MatchSpec
 from riverrun.schema import column_list, quoted
 
-ODD = tuple(np.uint64(each) for each in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
+ODD = tuple(
+    np.uint64(each) for each in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
+)
 """Odd numbers that spread others over 64 bits."""
 
 
 class Results:
     """What is told of the matches of one page in one batch."""
 
-    def __init__(
-        self, step: MatchSpec, state: StepState, batch: Batch, rows: pl.DataFrame
-    ) -> None:
+    def __init__(self, step: MatchSpec, state: StepState, batch: Batch, rows: pl.DataFrame) -> None:
         self.step, self.state, self.batch, self.rows = step, state, batch, rows
         self.evaluator = shared_evaluator(batch.functions)
         self.failures: list[Failure] = []
@@ -41,7 +41,8 @@ class Results:
         places = self._places(found, matched, every_row=every_row)
         points = np.arange(matched.rows.height) if every_row else matched.ends - 1
         columns = self.step.entering.visible.names if every_row else self.step.keys
-        whole = pl.concat([matched.rows[points].select(columns), frame, places], how="horizontal") if frame.width else pl.concat([matched.rows[points].select(columns), places], how="horizontal")
+        given = matched.rows.select(columns)[points]
+        whole = pl.concat([each for each in (given, frame, places) if each.width], how="horizontal")
         if every_row:
             whole = whole.filter(~pl.Series(self._excluded(found)))
         return [self._computed(whole, columns)]
@@ -62,7 +63,11 @@ class Results:
         names = pl.Series(automaton.variables, dtype=pl.String)
         rows = self.rows[chosen].with_columns(names.gather(pl.Series(var)).alias(CLASS))
         if self.step.measures.numbered:
-            numbers = self._numbers(Matched(rows, var, ends - sizes, ends)) if numbered else np.zeros(len(sizes), np.int64)
+            numbers = (
+                self._numbers(Matched(rows, var, ends - sizes, ends))
+                if numbered
+                else np.zeros(len(sizes), np.int64)
+            )
             number = pl.Series(NUMBER, np.repeat(numbers, sizes), dtype=pl.Int64)
             rows = rows.with_columns(number if numbered else pl.lit(None, pl.Int64).alias(NUMBER))
         return Matched(rows, var, ends - sizes, ends)
@@ -98,9 +103,15 @@ class Results:
             made = [pl.col(str(each.value)).alias(each.name) for each in measures]
             return rows.select(*columns, *made, *PLACE)
         made_texts = [f"({each.text}) AS {quoted(each.name)}" for each in measures]
-        query = f"SELECT {', '.join([column_list(columns), *made_texts, column_list(PLACE)])} FROM rows"
+        query = (
+            f"SELECT {', '.join([column_list(columns), *made_texts, column_list(PLACE)])} FROM rows"
+        )
         made_rows, failed = isolated(
-            self.evaluator, query, rows.to_arrow(), line=str(self.step.at), on_error=self.step.on_error
+            self.evaluator,
+            query,
+            rows.to_arrow(),
+            line=str(self.step.at),
+            on_error=self.step.on_error,
         )
         self.failures += failed
         return pl.DataFrame(pl.from_arrow(made_rows))
@@ -110,13 +121,20 @@ class Results:
         period = self.step.numbers_for or 0
         key = ["__hash", *self.step.keys]
         rows = matched.rows[matched.ends - 1].select(key)
-        began, ended = (matched.rows[TIME].to_numpy()[at] for at in (matched.begins, matched.ends - 1))
+        began, ended = (
+            matched.rows[TIME].to_numpy()[at] for at in (matched.begins, matched.ends - 1)
+        )
         counts = self.state.rows("numbers")
         wanted = rows.unique(maintain_order=True).with_columns(__slot=pl.lit(0, pl.Int64))
         known = counts.lookup(wanted)
-        last = {} if known is None else {
-            tuple(each[:-2]): (each[-2], each[-1]) for each in known.select(*key, "number", "ended").rows()
-        }
+        last = (
+            {}
+            if known is None
+            else {
+                tuple(each[:-2]): (each[-2], each[-1])
+                for each in known.select(*key, "number", "ended").rows()
+            }
+        )
         numbers = np.empty(len(began), np.int64)
         for n, each in enumerate(rows.rows()):
             number, at = last.get(each, (0, BEGINNING))
@@ -128,5 +146,7 @@ class Results:
             pl.Series("ended", [at for _, at in kept], pl.Int64),
         )
         until = pl.col("ended") + period + self.step.matching.within + 1
-        counts.append(counted.with_columns(until.alias("__until")).sort("__slot", "__hash"), self.batch.after)
+        counts.append(
+            counted.with_columns(until.alias("__until")).sort("__slot", "__hash"), self.batch.after
+        )
         return numbers

@@ -4,8 +4,8 @@
    here could be complete, and whether a path from here reaches the end of the rows, where only the
    future can tell. Conditions on earlier rows of the match are taken as true: it is a bound.
 2. Forwards from each start, depth first, only where the bound allows it. Without such conditions
-   the first step that is allowed is always right, and nothing is tried in vain. With them the search
-   may have to go back; what they ask about the match so far is kept along the way.
+   the first step that is allowed is always right, and nothing is tried in vain. With them it may
+   have to go back; what they ask about the match so far is kept along the way.
 
 An attempt gives a match, none, or "the future must tell": then the key stops there, and the next
 batch begins there again.
@@ -35,11 +35,13 @@ class Matching:
     within: int
     skip: SkipMode
     skip_to: tuple[int, ...] = ()
-    dependent: Dependent = Dependent()
+    dependent: Dependent = field(default_factory=Dependent)
     max_rows: int = 10_000
     """Of a match; an attempt that would need more is given up."""
     timeouts: bool = False
     """Whether partial matches that run out of time are told."""
+    instead: tuple[tuple[int, ...], ...] = ()
+    """Of each variable, those that must not hold for its rows."""
 
 
 @dataclass
@@ -255,7 +257,11 @@ class _Walk:
         if q == MATCH:
             return "match"
         row = self.s + len(self.labels)
-        if row == self.attempt.end and self.alive and row < self.s + self.attempt.search.matching.max_rows:
+        if (
+            row == self.attempt.end
+            and self.alive
+            and row < self.s + self.attempt.search.matching.max_rows
+        ):
             return OPEN
         if row >= self.limit:
             if self.cut is None and self.labels:
@@ -278,7 +284,17 @@ class _Walk:
             or (self.tells and attempt.far[here] >= self.limit)
             or attempt.earliest[here] <= self.deadline < attempt.latest[here]
         )
-        return allowed and (self.so_far is None or self.so_far.push(row, q))
+        if not allowed or self.so_far is None:
+            return allowed
+        return not self._held_by_another(row, q) and self.so_far.push(row, q)
+
+    def _held_by_another(self, row: int, q: int) -> bool:
+        """Whether a variable holds that must not for this row to be passed over."""
+        search, so_far = self.attempt.search, self.so_far
+        assert so_far is not None
+        matching = search.matching
+        others = matching.instead[matching.automaton.var[q]] if matching.instead else ()
+        return any(search.rows.mask[row] >> v & 1 and so_far.would_hold(row, v) for v in others)
 
 
 class _SoFar:
@@ -314,7 +330,9 @@ class _SoFar:
 
     def push(self, row: int, q: int) -> bool:
         """Adds a row, if its condition holds."""
-        v = self.var[q]
+        return self._add(row, self.var[q])
+
+    def _add(self, row: int, v: int) -> bool:
         for g in self.groups_of[v]:
             self.groups[g].append(row)
         for n, add, column in self.aggregates_of[v]:
@@ -323,11 +341,20 @@ class _SoFar:
         condition = self.conditions[v] if v < len(self.conditions) else None
         if condition is None or condition(row, self.columns, self.groups, self.aggregates):
             return True
-        self.pop(q)
+        self._take_back(v)
         return False
 
+    def would_hold(self, row: int, v: int) -> bool:
+        """Whether the row could be added as one of the variable."""
+        if not self._add(row, v):
+            return False
+        self._take_back(v)
+        return True
+
     def pop(self, q: int) -> None:
-        v = self.var[q]
+        self._take_back(self.var[q])
+
+    def _take_back(self, v: int) -> None:
         for g in self.groups_of[v]:
             self.groups[g].pop()
         for n, _, _ in self.aggregates_of[v]:

@@ -145,12 +145,6 @@ class MatchSpec(PlainOperator):
         measured = [-each.shift for name, each in self.shifted if name in taken]
         return max(0, *before, *measured, 0), max(0, *shifts, 0)
 
-    @cached_property
-    def wakes(self) -> bool:
-        """Whether something may come of a key when only time goes on."""
-        later = self.reach[1] > 0 or self.matching.timeouts
-        return later or self.matching.automaton.ends_by_time
-
     @property
     def one_row(self) -> Schema:
         """The columns of one row per match."""
@@ -174,4 +168,3 @@ def automaton_mermaid(step: MatchSpec) -> str:
             else:
                 lines.append(f"    {source} --> {names[target]}{label}")
     return "\n".join(lines)
-

@@ -36,7 +36,7 @@ def aggregates() -> frozenset[str]:
 
 def tree_of(source: Text, expression: Expression, columns: tuple[str, ...]) -> Tree:
     """Each node's `place` is where it stands in the source."""
-    query, origins = f"{HEAD}{expression.text}\n)", range(len(expression.text) + 1)
+    query, origins = f"{HEAD}{expression.text}\n)", list(range(len(expression.text) + 1))
     found = _parsed(query)
     if found.get("error"):  # a column may be called by a word of SQL
         text, origins = _with_quotes(expression.text, columns)
@@ -168,4 +168,3 @@ def value_of(text: str) -> Any:
 
 def type_of_constant(text: str) -> str:
     return str(_duckdb().execute(f"DESCRIBE SELECT ({text})").fetchall()[0][1])
-

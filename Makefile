@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test gate bench bench-windows bench-delivery bench-cluster bench-joins chaos soak lock clean
+.PHONY: help install demo test gate bench bench-windows bench-delivery bench-cluster bench-joins bench-patterns chaos soak lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 24
@@ -60,6 +60,9 @@ bench-delivery: install ## what exactly once costs, to Kafka and PostgreSQL
 
 bench-joins: install ## joins, next to Spark's own, with small and large tables
 	$(BIN)/riverrun bench joins $(ARGS)
+
+bench-patterns: install ## event patterns, next to windows and to a state machine per key
+	$(BIN)/riverrun bench patterns $(ARGS)
 
 bench-cluster: install ## two workers of a standalone cluster, next to local mode
 	$(BIN)/riverrun bench cluster $(ARGS)

@@ -146,14 +146,14 @@ def test_what_makes_no_sense_is_an_error_at_once(made, message):
 
 
 def test_a_pattern_is_refused_with_its_place():
-    with pytest.raises(rr.ProgramError, match="no .within"):
+    with pytest.raises(rr.ProgramError, match=r"no \.within"):
         found(rr.pattern().begin("a", A), "a1")
     with pytest.raises(rr.ProgramError, match="there is no column 'price'") as error:
         found(within(rr.pattern().begin("a", "price > 1")), "a1")
     assert "a AS price > 1\n            ^" in str(error.value)
+    each = within(rr.pattern().begin("a", A).followed_by_any("b", B))
     with pytest.raises(rr.ProgramError, match="for every match"):
-        any_ = rr.pattern().begin("a", A).followed_by_any("b", B)
-        found(within(any_), "a1", after="past last row")
+        found(each, "a1", after="past last row")
+    stream = rr.App("x").stream("t", schema=LETTERS, time="at")
     with pytest.raises(rr.ProgramError, match="says it all itself"):
-        app = rr.App("x")
-        app.stream("t", schema=LETTERS, time="at").match("PATTERN (a)", by="k")
+        stream.match("PATTERN (a)", by="k")

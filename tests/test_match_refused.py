@@ -31,7 +31,7 @@ def place(text, **options):
     [
         (f"{HEAD} PATTERN (a b", "a bracket is not closed", "(a b"),
         (f"{HEAD} PATTERN (a )) {TAIL}", "a bracket closes that was not opened", ") WITHIN"),
-        (f"{HEAD} PATTERN (a ? | ) {TAIL}", "a variable is expected", ")"),
+        (f"{HEAD} PATTERN (a ? | ) {TAIL}", "a variable is expected", " )"),
         (f"{HEAD} PATTERN (^ a b) {TAIL}", "a stream has no beginning, so ^ can never", "^ a"),
         (f"{HEAD} PATTERN (a{{3,1}} b) {TAIL}", "a quantifier allows nothing", "{3,1}"),
         (f"{HEAD} PATTERN (a? b*) {TAIL}", "the pattern matches without any row", "PATTERN"),
@@ -51,7 +51,7 @@ def place(text, **options):
         (
             f"{HEAD} MEASURES a.amount + AS x PATTERN (a b) {TAIL}",
             "an expression cannot be",
-            "AS x",
+            "+ AS x",
         ),
         (
             f"{HEAD} MEASURES random() AS x PATTERN (a b) {TAIL}",

@@ -13,7 +13,10 @@ from riverrun.operators.match.text import Text, Token, depths, listed
 Rows = Literal["one", "all"]
 SkipMode = Literal["past last row", "to next row", "to first", "to last", "every match"]
 
-ORDER = "PARTITION BY, ORDER BY, MEASURES, ONE ROW PER MATCH, AFTER MATCH, PATTERN, WITHIN, SUBSET, DEFINE"
+ORDER = (
+    "PARTITION BY, ORDER BY, MEASURES, ONE ROW PER MATCH, AFTER MATCH, PATTERN, WITHIN, SUBSET, "
+    "DEFINE"
+)
 HEADS: tuple[tuple[str, ...], ...] = (
     ("PARTITION", "BY"),
     ("ORDER", "BY"),

@@ -69,9 +69,9 @@ def _parsed(query: str) -> Tree:
 
 def _with_quotes(text: str, columns: tuple[str, ...]) -> tuple[str, list[int]]:
     """The text with bare names of columns in quotes, and where each letter of it stood."""
-    made, origins = "", []
+    made, origins, known = "", [], {name.lower() for name in columns}
     for token in re.finditer(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\w+|.", text, re.DOTALL):
-        bare = token[0] in columns and not re.match(r"\s*\(", text[token.end() :])
+        bare = token[0].lower() in known and not re.match(r"\s*\(", text[token.end() :])
         shown = quoted(token[0]) if bare else token[0]
         made += shown
         origins += [token.start() + (0 if bare else n) for n in range(len(shown))]

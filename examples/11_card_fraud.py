@@ -1,0 +1,51 @@
+"""Card fraud: three small payments or more and then a large one, within ten minutes, in two countries.
+
+The pattern is the row-pattern clause of SQL. The condition of the large payment looks at an earlier
+row of the match.
+
+$ riverrun describe examples/11_card_fraud.py
+card-fraud (32 pages)
+...
+step fraud  # examples/11_card_fraud.py:...
+  from      payments
+  keys      card
+...
+  within    10 minutes
+  skip      past last row
+  gives     one row per match
+...
+"""
+
+import riverrun as rr
+
+
+def payments(app: rr.App) -> rr.Stream:
+    return app.stream(
+        "payments",
+        schema="card string, amount double, country string, at timestamp",
+        time="at",
+        lateness="10 seconds",
+    )
+
+
+def fraud(stream: rr.Stream) -> rr.Stream:
+    return stream.match(
+        """
+        PARTITION BY card ORDER BY at
+        MEASURES
+            FIRST(small.at) AS began, large.at AS ended,
+            COUNT(small.*) AS tries, large.amount AS amount,
+            LAST(small.country) AS tried_in, large.country AS taken_in
+        ONE ROW PER MATCH
+        AFTER MATCH SKIP PAST LAST ROW
+        PATTERN (small{3,} large) WITHIN INTERVAL '10' MINUTE
+        DEFINE
+            small AS amount < 1,
+            large AS amount > 500 AND large.country <> LAST(small.country)
+        """,
+        name="fraud",
+    )
+
+
+app = rr.App("card-fraud")
+fraud(payments(app)).to("suspicions")

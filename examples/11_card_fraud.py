@@ -1,4 +1,4 @@
-"""Card fraud: three small payments or more and then a large one, within ten minutes, in two countries.
+"""Card fraud: three small payments or more, then a large one in another country, in ten minutes.
 
 The pattern is the row-pattern clause of SQL. The condition of the large payment looks at an earlier
 row of the match.

@@ -1,4 +1,4 @@
-"""A funnel with drop-out: who looks, puts into the basket and pays within half an hour, and who not.
+"""A funnel with drop-out: who looks, chooses and pays within half an hour, and who does not.
 
 Partial matches that run out of time are an output of their own; null tells how far each came.
 """

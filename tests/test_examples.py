@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 from pathlib import Path
 
@@ -160,8 +161,26 @@ def test_every_example_keeps_bad_records(path: Path):
     """)
 
 
+def test_dual_writes_race_and_a_log_does_not():
+    race = runpy.run_path(str(EXAMPLES / "12_dual_writes.py"))["dual_writes"]
+    assert race("aabb") == ({"lamp": 2}, {"lamp": 2})
+    assert race("abba") == ({"lamp": 2}, {"lamp": 1}), "they differ for ever"
+    driver = example("12_dual_writes")
+    for lsn, amount in enumerate([1, 2]):
+        after = {"item": "lamp", "amount": amount}
+        source = {"lsn": lsn, "txId": lsn, "ts_us": 1_767_268_800_000_000 + lsn}
+        envelope = {"op": "u", "before": None, "after": after, "source": source}
+        driver.send("postgres.public.stock", json.dumps(envelope))
+    out = driver.batch()
+    for derived in ("stock-cache", "stock-in-shop"):
+        out.of(derived).assert_is("""
+            +- | item | amount
+            +  | lamp | 2
+        """)
+
+
 def test_small_payments_and_a_large_one_in_another_country_are_suspicious():
-    out = example("11_card_fraud").run(
+    out = example("21_card_fraud").run(
         payments="""
         at       | card | amount | country
         12:00    | c1   | 0.5    | NL
@@ -180,7 +199,7 @@ def test_small_payments_and_a_large_one_in_another_country_are_suspicious():
 
 
 def test_machines_that_are_silent_or_stay_hot_are_told_by_the_clock():
-    driver = example("12_machines")
+    driver = example("22_machines")
     out = driver.run(
         readings="""
         at       | machine | celsius | fan
@@ -205,7 +224,7 @@ def test_machines_that_are_silent_or_stay_hot_are_told_by_the_clock():
 
 
 def test_v_and_m_shapes_of_prices_are_found():
-    driver = example("13_price_shapes")
+    driver = example("23_price_shapes")
     driver.run(
         trades="""
         at    | symbol | price
@@ -226,7 +245,7 @@ def test_v_and_m_shapes_of_prices_are_found():
 
 
 def test_a_funnel_tells_who_bought_and_how_far_others_came():
-    driver = example("14_funnel")
+    driver = example("24_funnel")
     driver.run(
         events="""
         at    | user | kind   | item

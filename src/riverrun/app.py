@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any, Literal
 
 from riverrun.arguments import checked, names, shown
+from riverrun.capture.declared import Captured, declared
 from riverrun.clock import By, Pace
 from riverrun.compiler.compile import compile_program, spark_functions
 from riverrun.config import NAME, NAME_RULE
@@ -48,6 +49,7 @@ class App:
         self.outputs: list[Output] = []
         self.functions: dict[str, Function] = {}
         """Those that were handed to .map(…) and .filter(…), by the name that queries call."""
+        self.captures: list[Captured] = []
 
     def stream(
         self,
@@ -140,22 +142,51 @@ class App:
             given.check_key(name)
             refuse_twice(name, keys, at)
         read = format_of(format, at)
-        time = read.time if time is None else time
-        when = ColumnTime(time) if isinstance(time, str) else time
-        given.check_time(when, read)
-        pace = Pace(microseconds(lateness, at), microseconds(idle, at), _by(when, None))
-        rows = given.rows(when)
-        policy = checked_policy(on_error, None, at)
-        ahead = None if max_ahead is None else microseconds(max_ahead, at)
-        source = ReadTopic(
-            topic, given.columns, rows, key if isinstance(key, str) else None, when, pace,
-            "earliest", on_loss, at, max_ahead=ahead, on_error=policy, table_key=keys, format=read,
-        )  # fmt: skip
+        options = _Changelog(time, lateness, idle, max_ahead, on_loss, on_error)
+        source = options.source(topic, given, keys, read)
+        source = replace(source, key=key if isinstance(key, str) else None)
         if TRUNCATED in read.marks:
             if replicate:
                 raise ProgramError("a captured table cannot be replicated", where=at)
             return Table(self, captured_table(source))
         return Table(self, topic_table(source, replicate=replicate))
+
+    def capture(
+        self,
+        table: str,
+        *,
+        database: str | None = None,
+        name: str | None = None,
+        schema: str | None = None,
+        key: str | Sequence[str] | None = None,
+        time: str | EventTime | None = None,
+        lateness: Duration = "0 seconds",
+        idle: Duration = "10 seconds",
+        max_ahead: Duration | None = "1 day",
+        on_error: OnError | None = None,
+    ) -> Table:
+        """A table of a PostgreSQL database: all its rows, then every change, by its log.
+
+        `database` is an address, that of the settings or the embedded one if not given; `name` the
+        first part of the topics' names, as the database is called if not given. Columns and key are
+        read from the database when the program is built, unless `schema` and `key` are given. The
+        event time is that of the commit. The rest is as with `table()`.
+        """
+        at = caller()
+        found = declared(
+            table, database=database, name=name, schema=schema,
+            key=key if key is None or isinstance(key, str) else tuple(key), at=at,
+        )  # fmt: skip
+        given = _Given(found.columns, at)
+        for column in found.key:
+            given.columns.require(column, at)
+            given.check_key(column)
+        options = _Changelog(time, lateness, idle, max_ahead, "stop", on_error)
+        source = options.source(found.topic, given, found.key, format_of("debezium", at))
+        source = replace(source, captured=f"{found.table} of the capture {found.name}")
+        if found not in self.captures:
+            self.captures.append(found)
+        return Table(self, captured_table(source))
 
     def add(self, output: Output) -> None:
         """Note an output; `.to(…)` makes it."""
@@ -197,6 +228,31 @@ def _by(time: EventTime, producer: str | None) -> By:
     if isinstance(time, ProcessingTime):
         return "tick"
     return "producer" if producer is not None else "partition"
+
+
+@dataclass(frozen=True)
+class _Changelog:
+    """How the changes of a table are read."""
+
+    time: str | EventTime | None
+    lateness: Duration
+    idle: Duration
+    max_ahead: Duration | None
+    on_loss: Literal["stop", "skip"]
+    on_error: OnError | None
+
+    def source(self, topic: str, given: _Given, keys: tuple[str, ...], read: Format) -> ReadTopic:
+        at, time = given.at, read.time if self.time is None else self.time
+        when = ColumnTime(time) if isinstance(time, str) else time
+        given.check_time(when, read)
+        pace = Pace(microseconds(self.lateness, at), microseconds(self.idle, at), _by(when, None))
+        rows = given.rows(when)
+        policy = checked_policy(self.on_error, None, at)
+        ahead = None if self.max_ahead is None else microseconds(self.max_ahead, at)
+        return ReadTopic(
+            topic, given.columns, rows, None, when, pace, "earliest", self.on_loss, at,
+            max_ahead=ahead, on_error=policy, table_key=keys, format=read,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast, get_args
 
 from riverrun.errors import ConfigError, InputError
 
@@ -18,6 +18,8 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{,199}")
 NAME_RULE = (
     "an application's name starts with a letter and has letters, digits, _ . and -, at most 200"
 )
+Reader = Literal["quickest", "direct", "public"]
+"""How records are taken from Kafka's client: by librdkafka's own functions, or the public way."""
 SIZES = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
 
@@ -41,6 +43,7 @@ class Settings:
     """The Python of a cluster's executors: the same at the same path, or an archive to send."""
     state_memory: int = 1 << 30
     """Bytes of state that a Python worker holds in memory; the rest is on disk."""
+    reader: Reader = "quickest"
 
     @property
     def checkpoint_root(self) -> Path:
@@ -98,6 +101,7 @@ def load(start: Path | None = None, environ: Mapping[str, str] | None = None) ->
         checkpoints=_checkpoints(file, table, environ),
         environment=_environment(file, table, environ),
         state_memory=_bytes(table.pop("state_memory", "1 GB"), file),
+        reader=_reader(environ.get("RIVERRUN_READER") or table.pop("reader", "quickest"), file),
     )
     return found.checked()
 
@@ -118,7 +122,7 @@ def _read(file: Path) -> dict[str, Any]:
         raise ConfigError("the settings file is not valid TOML", where=file, got=error) from error
     known = {
         "brokers", "postgres", "kafka", "spark", "master", "home", "checkpoints", "environment",
-        "state_memory",
+        "state_memory", "reader",
     }  # fmt: skip
     unknown = sorted(set(table) - known)
     if unknown:
@@ -171,6 +175,13 @@ def _environment(file: Path | None, table: dict[str, Any], environ: Mapping[str,
         return named
     named = str(table.pop("environment", "same"))
     return named if named == "same" or file is None else str(file.parent / named)
+
+
+def _reader(named: Any, file: Path | None) -> Reader:
+    if named not in get_args(Reader):
+        hint = f"one of {', '.join(get_args(Reader))}"
+        raise ConfigError("there is no such reader", where=file, got=repr(named), hint=hint)
+    return cast(Reader, named)
 
 
 def _bytes(text: Any, file: Path | None) -> int:

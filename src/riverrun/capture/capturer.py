@@ -87,5 +87,9 @@ class Capturer(ABC):
         Topics stay."""
 
     @abstractmethod
-    def stop(self) -> None:
-        """It ends, and goes on from there when it is started again."""
+    def stop(self) -> bool:
+        """It ends, and goes on from there when it is started again; False if it did not run."""
+
+    @abstractmethod
+    def running(self) -> int | None:
+        """The id of its process, if it runs."""

@@ -15,7 +15,8 @@ from riverrun import exact
 from riverrun.errors import JobError, RiverrunError
 
 COMMANDS = (
-    "backup", "bench", "check", "clocks", "control", "dead", "demo", "describe", "down", "lag",
+    "backup", "bench", "capture", "check", "clocks", "control", "dead", "demo", "describe", "down",
+    "lag",
     "package", "pause", "produce", "ps", "restore", "resume", "run", "status", "stop", "submit",
     "tail", "topics", "try", "up",
 )  # fmt: skip

@@ -32,6 +32,7 @@ def command() -> None:
     riverrun bench delivery
     riverrun bench cluster
     riverrun bench joins
+    riverrun bench capture
     riverrun bench patterns
     riverrun bench versions ../before/src
     riverrun bench report docs/benchmarks
@@ -130,6 +131,18 @@ def joins(**asked: Any) -> None:
     (star). Takes about 15 minutes.
     """
     _measure("joins", **asked)
+
+
+@command.command()
+@measured
+def capture(**asked: Any) -> None:
+    """Change capture: from a commit in PostgreSQL to a view, the first snapshot, a backlog.
+
+    A snapshot of 1 million rows; then 1,000 changes a second for a minute, each timed from its
+    commit until a reader of an SQLite file sees it. A million of Debezium's envelopes applied to a
+    table, next to plain JSON records of the same size. Takes about 6 minutes.
+    """
+    _measure("capture", **asked)
 
 
 @command.command()

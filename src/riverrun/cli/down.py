@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from riverrun.capture.known import captures
 from riverrun.cli import options, say_json
 from riverrun.embedded import kafka, postgres, spark_cluster
 
@@ -11,7 +12,7 @@ from riverrun.embedded import kafka, postgres, spark_cluster
 @click.command("down")
 @options.json_option
 def command(as_json: bool) -> None:
-    """Stop the local Kafka broker, PostgreSQL and the Spark cluster.
+    """Stop the local Kafka broker, PostgreSQL, the Spark cluster and captures of databases.
 
     Topics and tables stay for the next `riverrun up`.
 
@@ -19,13 +20,16 @@ def command(as_json: bool) -> None:
     riverrun down
     """
     settings = options.settings()
+    stopped = [each.name for each in captures(settings) if each.stop()]
     spark = spark_cluster.down(settings)
     database, broker = postgres.down(settings), kafka.down(settings)
     if as_json:
         others = {"postgres": database, "spark": spark}
         told = {name: {"running": False, "stopped": each} for name, each in others.items()}
-        say_json({"running": False, "stopped": broker, **told})
+        say_json({"running": False, "stopped": broker, **told, "captures": stopped})
         return
+    for name in stopped:
+        click.echo(f"the capture {name} is stopped: its slot keeps the database's log")
     click.echo("Kafka is stopped" if broker else "Kafka was not running")
     if database:
         click.echo("PostgreSQL is stopped")

@@ -5,21 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from confluent_kafka import libversion
 
+from riverrun.capture.known import captures
 from riverrun.cli import options, say_json
 from riverrun.cli.up import facts
+from riverrun.config import Settings
 from riverrun.embedded import kafka, postgres, spark_cluster
+from riverrun.kafka import direct
+from riverrun.sources.kafka import way_of
 
 
 @click.command("status")
+@click.option("--verbose", is_flag=True, help="Also how records are read.")
 @options.json_option
-def command(as_json: bool) -> None:
-    """Tell whether the local Kafka broker, PostgreSQL and the Spark cluster run, and where.
+def command(verbose: bool, as_json: bool) -> None:
+    """Tell whether the local Kafka broker, PostgreSQL, Spark cluster and captures run, and where.
 
     The exit code is 0 either way.
 
     \b
     riverrun status
+    riverrun status --verbose
     riverrun status --json
     """
     settings = options.settings()
@@ -27,7 +34,10 @@ def command(as_json: bool) -> None:
     cluster = spark_cluster.status(settings)
     if as_json:
         spark = {"running": cluster is not None, **(facts(cluster) if cluster else {})}
-        say_json({**_facts(broker), "postgres": _facts(server), "spark": spark})
+        running = {each.name: {"pid": each.running()} for each in captures(settings)}
+        reader = {"way": way_of(settings.reader), "why": _why(settings)}
+        told = {"postgres": _facts(server), "spark": spark, "captures": running, "reader": reader}
+        say_json({**_facts(broker), **told})
         return
     if broker is None:
         click.echo("Kafka is not running (`riverrun up` starts it)")
@@ -40,6 +50,21 @@ def command(as_json: bool) -> None:
     if cluster is not None:
         workers = ", ".join(str(worker.pid) for worker in cluster.workers) or "none"
         click.echo(f"Spark runs on {cluster.master} (pid {cluster.pid}; workers: {workers})")
+    for each in captures(settings):
+        pid = each.running()
+        click.echo(
+            f"the capture {each.name} runs (pid {pid})"
+            if pid is not None
+            else f"the capture {each.name} is stopped"
+        )
+    if verbose:
+        click.echo(f"records are read the {way_of(settings.reader)} way: {_why(settings)}")
+
+
+def _why(settings: Settings) -> str:
+    if settings.reader != "quickest":
+        return "the setting says so"
+    return direct.why_not() or f"librdkafka {libversion()[0]} was tried"
 
 
 def _facts(server: kafka.Broker | postgres.Server | None) -> dict[str, Any]:

@@ -68,6 +68,8 @@ def _source_block(source: ReadTopic, folder: Path) -> list[str]:
 def _unusual(source: ReadTopic) -> dict[str, str | None]:
     """What a source says beyond the defaults."""
     found: dict[str, str | None] = _format(source.format)
+    if source.captured is not None:
+        found["captured"] = source.captured
     if source.producer is not None:
         found["producer"] = source.producer
     if source.punctuation is not None:

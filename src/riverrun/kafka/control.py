@@ -45,5 +45,5 @@ class ControlLog:
         if start >= end:
             return []
         [read] = RangeReader(self.client).read([[Range(self.partition, start, end)]], frozenset())
-        found = read[self.partition]
-        return [Command.decoded(*pair) for pair in zip(found.offsets, found.values, strict=True)]
+        found = read[self.partition].select(["__offset", "__value"]).to_pylist()
+        return [Command.decoded(*each.values()) for each in found]

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+import pyarrow as pa
 from confluent_kafka import KafkaException, Producer
 
 from riverrun.errors import BrokerError, InputError, RecordsGone
 from riverrun.kafka import admin
 from riverrun.kafka.browse import Browser
 from riverrun.kafka.ranges import RangeReader
-from riverrun.kafka.records import Columns, text_or_base64
+from riverrun.kafka.records import text_or_base64
 from riverrun.partitions import Partition, Range
 
 AT_ONCE = 1_000
@@ -142,7 +143,7 @@ class DeadLetters:
             [read] = RangeReader(self.client).read([[wanted]], frozenset([partition.topic]))
         except RecordsGone:
             return None
-        if not read[partition].offsets:
+        if not read[partition].num_rows:
             return None
         written = _written(read[partition])
         return replace(letter, facts={**letter.facts, **written, "cut": lasting or None})
@@ -204,14 +205,16 @@ class Retry:
             yield len(part)
 
 
-def _written(found: Columns) -> dict[str, Any]:
+def _written(found: pa.Table) -> dict[str, Any]:
     """The first of the records, as letters hold them."""
+    [first] = found.slice(0, 1).to_pylist()
     headers = [
-        {"name": name, **_texts("value", value)} for name, value in (found.headers or [[]])[0] or ()
+        {"name": each["name"], **_texts("value", each["value"])}
+        for each in first["__headers"] or ()
     ]
     return {
-        **_texts("key", found.keys[0]),
-        **_texts("value", found.values[0]),
+        **_texts("key", first["__key"]),
+        **_texts("value", first["__value"]),
         "headers": headers or None,
     }
 

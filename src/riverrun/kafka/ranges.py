@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Literal
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka import KafkaError
 
 from riverrun.errors import BrokerError, RecordsGone
-from riverrun.kafka import admin
-from riverrun.kafka.records import Columns
+from riverrun.kafka.consuming import Consuming, PublicConsuming, Taken
+from riverrun.kafka.direct import DirectConsuming
+from riverrun.kafka.records import no_records
 from riverrun.kafka.topics import OUTAGE, unreachable
 from riverrun.partitions import Partition, Range
 
 AT_ONCE = 20_000
-AT_MOST = 0.01
-"""Records that are taken from the client together, and seconds to wait until there are so many."""
+"""Records that are taken from the client together."""
 
 MOST_BYTES = 384 << 20
 PIECE_BYTES = 128 << 20
 """Keys and values that a group may hold, and of each piece of one that holds more."""
 
-CONSUMER = {
-    "group.id": "riverrun",
-    "enable.auto.commit": "false",
-    "isolation.level": "read_committed",
-    "enable.partition.eof": "true",
-    "auto.offset.reset": "error",
-    "fetch.message.max.bytes": str(4 << 20),
-    "queued.max.messages.kbytes": str(16 << 10),
-    "fetch.wait.max.ms": "20",
-    "fetch.queue.backoff.ms": "5",  # by default a full queue stops fetching for a whole second
-}
+Way = Literal["direct", "public"]
+"""How records are taken from librdkafka: by its own functions, or by those of confluent_kafka."""
 
 
 @dataclass
@@ -44,8 +36,20 @@ class Reading:
 
     end: int
     position: int
-    columns: Columns
+    parts: list[pa.Table] = field(default_factory=list)
     bytes: int = 0
+
+    def add(self, rows: pa.Table) -> None:
+        offsets = rows["__offset"].to_numpy()
+        self.position = max(self.position, int(offsets[-1]) + 1)
+        inside = rows.slice(0, int(np.searchsorted(offsets, self.end)))
+        self.parts.append(inside)
+        self.bytes += sum(_bytes(inside[name]) for name in ("__value", "__key"))
+
+    def taken(self, *, headers: bool) -> pa.Table:
+        """What was read since the last time."""
+        parts, self.parts, self.bytes = self.parts, [], 0
+        return pa.concat_tables(parts) if parts else no_records(headers=headers)
 
 
 class _TooLarge(Exception):
@@ -53,107 +57,105 @@ class _TooLarge(Exception):
 
 
 class RangeReader:
-    """A consumer that reads ranges of offsets. One lives as long as the worker process."""
+    """Reads ranges of offsets. A reader in the direct way lives as long as its process."""
 
-    def __init__(self, client: Mapping[str, str]) -> None:
-        self.brokers = client["bootstrap.servers"]
-        self.consumer = Consumer({**client, **CONSUMER}, logger=admin.quiet)
+    def __init__(self, client: Mapping[str, str], way: Way = "public") -> None:
+        self.client, self.way = dict(client), way
+        self.consumers: dict[bool, Consuming] = {}
+        """The one that reads headers, and the one that does not."""
 
     def read(
         self, groups: Iterable[Sequence[Range]], with_headers: frozenset[str] = frozenset()
-    ) -> Iterator[dict[Partition, Columns]]:
-        """The records of each group. `with_headers` names topics.
+    ) -> Iterator[dict[Partition, pa.Table]]:
+        """The records of each group, which is of one topic. `with_headers` names topics.
 
         A group that is too large comes in pieces. Where they end follows from the records alone.
         """
         try:
             for group in groups:
                 ranges = [each for each in group if each.start < each.end]
+                headers = any(each.partition.topic in with_headers for each in ranges)
                 try:
-                    found = self._read(ranges, with_headers)
+                    found = self._read(ranges, headers=headers)
                 except _TooLarge:
                     for each in ranges:
-                        yield from self._pieces(each, with_headers)
+                        yield from self._pieces(each, headers=headers)
                 else:
                     yield found
         finally:
-            self.consumer.unassign()
+            for consumer in self.consumers.values():
+                consumer.assign({})
 
-    def _pieces(
-        self, whole: Range, with_headers: frozenset[str]
-    ) -> Iterator[dict[Partition, Columns]]:
+    def _consumer(self, *, headers: bool) -> Consuming:
+        if headers not in self.consumers:
+            directly = self.way == "direct" and not headers
+            self.consumers[headers] = (
+                DirectConsuming(self.client)
+                if directly
+                else PublicConsuming(self.client, headers=headers)
+            )
+        return self.consumers[headers]
+
+    def _pieces(self, whole: Range, *, headers: bool) -> Iterator[dict[Partition, pa.Table]]:
         partition, start, end = whole
-        headers = partition.topic in with_headers
-        reading = Reading(end, start, Columns.empty(headers=headers))
-        self.consumer.assign([TopicPartition(*partition, start)])
+        reading = Reading(end, start)
+        consumer = self._consumer(headers=headers)
+        consumer.assign({partition: start})
         left = {partition: reading}
         while left:
-            self._consume(left, at_once=1)  # so that every record may be the last of a piece
+            # one by one, so that every record may be the last of a piece
+            self._take(consumer, left, at_once=1)
             if reading.bytes >= PIECE_BYTES or not left:
-                yield {partition: reading.columns}
-                reading.columns, reading.bytes = Columns.empty(headers=headers), 0
+                yield {partition: reading.taken(headers=headers)}
 
-    def _read(self, group: list[Range], with_headers: frozenset[str]) -> dict[Partition, Columns]:
-        readings = {
-            partition: Reading(end, start, Columns.empty(headers=partition.topic in with_headers))
-            for partition, start, end in group
-        }
-        self.consumer.assign([TopicPartition(*each.partition, each.start) for each in group])
+    def _read(self, group: list[Range], *, headers: bool) -> dict[Partition, pa.Table]:
+        readings = {partition: Reading(end, start) for partition, start, end in group}
+        consumer = self._consumer(headers=headers)
+        consumer.assign({each.partition: each.start for each in group})
         unfinished = dict(readings)
         while unfinished:
-            self._consume(unfinished)
+            self._take(consumer, unfinished)
             if sum(each.bytes for each in readings.values()) > MOST_BYTES:
                 raise _TooLarge
-        return {partition: reading.columns for partition, reading in readings.items()}
+        return {each: reading.taken(headers=headers) for each, reading in readings.items()}
 
-    def _consume(self, unfinished: dict[Partition, Reading], at_once: int = AT_ONCE) -> None:
-        """Takes what comes next; waits for it, if brokers are away."""
+    def _take(
+        self, consumer: Consuming, unfinished: dict[Partition, Reading], at_once: int = AT_ONCE
+    ) -> None:
+        taken = self._next(consumer, unfinished, at_once)
+        for partition, error in taken.errors:
+            if partition in unfinished:
+                raise _lost(partition, unfinished[partition], error)
+        for partition, rows in taken.runs:
+            if partition in unfinished:
+                unfinished[partition].add(rows)
+        for partition in taken.ended:
+            if partition in unfinished:
+                unfinished[partition].position = unfinished[partition].end
+        done = [each for each, reading in unfinished.items() if reading.position >= reading.end]
+        for partition in done:
+            del unfinished[partition]
+        if done and unfinished:
+            consumer.drop(done)
+
+    def _next(
+        self, consumer: Consuming, unfinished: Mapping[Partition, Reading], at_once: int
+    ) -> Taken:
+        """What comes next; waits for it, if brokers are away."""
         give_up_at = time.monotonic() + OUTAGE
-        # consume() waits for as many as it is asked for: ask for no more than there are, and
+        # a client waits for as many as it is asked for: ask for no more than there are, and
         # not for long, as the marks of transactions count, and never come
         left = sum(each.end - each.position for each in unfinished.values())
-        while not (messages := self.consumer.consume(min(at_once, left), AT_MOST)):
+        while not (taken := consumer.take(min(at_once, left))):
             if time.monotonic() > give_up_at:
-                raise unreachable(self.brokers, f"no answer for {OUTAGE:.0f} s")
-        self._take(messages, unfinished)
-
-    def _take(self, messages: list[Message], unfinished: dict[Partition, Reading]) -> None:
-        for place, group in groupby(messages, key=lambda m: (m.topic(), m.partition())):
-            partition = Partition(*place)
-            if partition not in unfinished:
-                continue
-            reading = unfinished[partition]
-            _extend(partition, reading, list(group))
-            if reading.position >= reading.end:
-                del unfinished[partition]
-                if unfinished:
-                    self.consumer.incremental_unassign([TopicPartition(*partition)])
+                brokers = self.client["bootstrap.servers"]
+                raise unreachable(brokers, f"no answer for {OUTAGE:.0f} s")
+        return taken
 
 
-def _extend(partition: Partition, reading: Reading, messages: list[Message]) -> None:
-    good = []
-    for message in messages:
-        error = message.error()
-        if error is None:
-            good.append(message)
-        elif error.code() == KafkaError._PARTITION_EOF:
-            # nothing but control records can follow before the range's end
-            reading.position = reading.end
-        else:
-            raise _lost(partition, reading, error)
-    offsets: list[Any] = [message.offset() for message in good]
-    if offsets:
-        reading.position = max(reading.position, offsets[-1] + 1)
-    inside = good[: bisect_left(offsets, reading.end)]
-    columns = reading.columns
-    columns.offsets += offsets[: len(inside)]
-    values, keys = [m.value() for m in inside], [m.key() for m in inside]
-    reading.bytes += sum(map(len, filter(None, values))) + sum(map(len, filter(None, keys)))
-    columns.values += values
-    columns.keys += keys
-    columns.timestamps += [m.timestamp()[1] for m in inside]
-    if columns.headers is not None:
-        columns.headers += [m.headers() for m in inside]
+def _bytes(column: pa.ChunkedArray) -> int:
+    """Of the contents alone: where a group is cut must not depend on how it came."""
+    return pc.sum(pc.binary_length(column)).as_py() or 0
 
 
 def _lost(partition: Partition, reading: Reading, error: KafkaError) -> Exception:

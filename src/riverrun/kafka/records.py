@@ -1,11 +1,13 @@
-"""Records as they are in a topic: one, or those of a partition as lists."""
+"""Records as they are in a topic: one, or those of a partition as columns of Arrow."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -19,20 +21,26 @@ class Record:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass
-class Columns:
-    """Records of one partition, as lists."""
+HEADERS = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
 
-    offsets: list[int] = field(default_factory=list)
-    values: list[bytes | None] = field(default_factory=list)
-    keys: list[bytes | None] = field(default_factory=list)
-    timestamps: list[int] = field(default_factory=list)
-    headers: list[Any] | None = None
-    """As they were read; None if they were not."""
+_COLUMNS = {
+    "__value": pa.binary(),
+    "__key": pa.binary(),
+    "__timestamp": pa.int64(),
+    "__offset": pa.int64(),
+}
 
-    @classmethod
-    def empty(cls, *, headers: bool) -> Columns:
-        return cls(headers=[] if headers else None)
+
+def columns_of(records: Mapping[str, Any], headers: Sequence[Any] | None) -> pa.Table:
+    """Columns of records, given as sequences of Python's objects or as arrays."""
+    columns = {name: pa.array(records[name], type) for name, type in _COLUMNS.items()}
+    if headers is not None:
+        columns["__headers"] = pa.array(headers, HEADERS)
+    return pa.table(columns)
+
+
+def no_records(*, headers: bool) -> pa.Table:
+    return columns_of(dict.fromkeys(_COLUMNS, ()), () if headers else None)
 
 
 def text_or_base64(content: bytes | None) -> tuple[str | None, str | None]:

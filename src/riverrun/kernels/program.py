@@ -71,6 +71,8 @@ class ReadTopic:
     own: bool = False
     """Whether the program writes the topic itself, to read it again."""
     format: Format = JSON
+    captured: str | None = None
+    """The table of a database whose changes it holds, in words."""
     index: int = 0
     """Its number in positions: the compiler counts the program's topics."""
     metadata: frozenset[str] = frozenset()

@@ -25,7 +25,7 @@ from riverrun.kafka import admin, lag
 from riverrun.kafka.topics import KafkaTopics
 from riverrun.kernels.program import Program
 from riverrun.outputs import Need, Places, Sink, destinations
-from riverrun.runtime import checkpoint, runs, upgrades
+from riverrun.runtime import capturing, checkpoint, runs, upgrades
 from riverrun.sources.kafka import KafkaSource
 from riverrun.spark import drain
 from riverrun.spark import session as spark_session
@@ -137,9 +137,8 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
         shape = shape_of(program)
         upgrades.require_fit(folder, shape)
         found = java.find(settings.cache)
-        if settings.brokers is None and not kafka.running(settings):
-            tell("starting Kafka")
-        client = kafka.ensure(settings)
+        client = _kafka(settings, tell)
+        capturing.ensure(app.captures, settings, tell)
         check_sources(program, client)
         places = _prepared(program, settings, client, tell)
         tell(f"starting Spark; its log is {log}")
@@ -153,7 +152,7 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
                 destination.take_over(program.name, identity.run)
             job = Job(
                 program=program,
-                source=KafkaSource(client),
+                source=KafkaSource(client, settings.reader),
                 status=status,
                 collect=None,
                 parallel=spark.parallel,
@@ -179,6 +178,12 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
         finally:
             tell("stopping Spark")
             spark.stop()
+
+
+def _kafka(settings: Settings, tell: Tell) -> dict[str, str]:
+    if settings.brokers is None and not kafka.running(settings):
+        tell("starting Kafka")
+    return kafka.ensure(settings)
 
 
 def _prepared(program: Program, settings: Settings, client: dict[str, str], tell: Tell) -> Places:

@@ -13,11 +13,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from riverrun import exact
 from riverrun.control import Command
 from riverrun.errors import InputError, RecordsGone
 from riverrun.kafka.lines import LineFormat
-from riverrun.kafka.records import Columns, Record
+from riverrun.kafka.records import Record, columns_of
 from riverrun.kernels.letters import Original, RecordPlace
 from riverrun.kernels.lots import Lot
 from riverrun.kernels.program import Program
@@ -58,16 +60,12 @@ class MemoryTopics(Source):
 
     def lots(self, ranges: Sequence[Range], with_headers: frozenset[str]) -> Iterator[Lot]:
         for group in ranges_per_lot(ranges):
-            found: dict[Partition, Columns] = {}
-            for partition, start, end in group:
-                headers = partition.topic in with_headers
-                columns = found.setdefault(partition, Columns.empty(headers=headers))
-                self._fill(columns, partition, start, end)
-            lot = lot_of(found)
+            lot = lot_of({each.partition: self._read(each, with_headers) for each in group})
             if lot is not None:
                 yield lot
 
-    def _fill(self, columns: Columns, partition: Partition, start: int, end: int) -> None:
+    def _read(self, wanted: Range, with_headers: frozenset[str]) -> pa.Table:
+        partition, start, end = wanted
         records = self.records.get(partition, [])
         if end > len(records):
             raise RecordsGone(
@@ -75,8 +73,15 @@ class MemoryTopics(Source):
                 where=partition,
                 got=f"offsets {start} to {end - 1} of {len(records)} records",
             )
-        for offset in range(start, end):
-            _append(columns, offset, records[offset])
+        chosen = records[start:end]
+        columns = {
+            "__value": [each.value for each in chosen],
+            "__key": [each.key for each in chosen],
+            "__timestamp": [each.timestamp or 0 for each in chosen],
+            "__offset": range(start, end),
+        }
+        headers = [list(each.headers.items()) for each in chosen]
+        return columns_of(columns, headers if partition.topic in with_headers else None)
 
     def originals(self, places: list[RecordPlace]) -> dict[RecordPlace, Original]:
         found = {}
@@ -140,15 +145,6 @@ class MemoryPlanner(Planner):
 def _original(record: Record) -> Original:
     headers = [(name, value.encode()) for name, value in record.headers.items()]
     return Original(record.key, record.value, record.timestamp or 0, list(headers))
-
-
-def _append(columns: Columns, offset: int, record: Record) -> None:
-    columns.offsets.append(offset)
-    columns.values.append(record.value)
-    columns.keys.append(record.key)
-    columns.timestamps.append(record.timestamp or 0)
-    if columns.headers is not None:
-        columns.headers.append(list(record.headers.items()))
 
 
 def parse_record(text: str) -> Record:

@@ -10,13 +10,16 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import groupby
 
+import pyarrow as pa
+
+from riverrun.config import Reader
 from riverrun.control import Command, paused_after
 from riverrun.durations import milliseconds_of
 from riverrun.errors import NoTopic, RecordsGone, TopicError
+from riverrun.kafka import direct
 from riverrun.kafka.control import ControlLog
 from riverrun.kafka.lag import LAG, LagBook
-from riverrun.kafka.ranges import RangeReader
-from riverrun.kafka.records import Columns
+from riverrun.kafka.ranges import RangeReader, Way
 from riverrun.kafka.topics import OUTAGE, KafkaTopics, TopicFacts
 from riverrun.kernels.letters import Original, RecordPlace
 from riverrun.kernels.lots import Lot
@@ -42,6 +45,7 @@ class KafkaSource(Source):
     """Topics of a cluster. `client` are librdkafka's settings."""
 
     client: Mapping[str, str] = field(repr=False)
+    reader: Reader = "quickest"
     wall = True
 
     def planner(self, job: Circumstances) -> KafkaPlanner:
@@ -73,12 +77,18 @@ class KafkaSource(Source):
 
     @property
     def _reader(self) -> RangeReader:
-        return _reader(json.dumps(dict(self.client)))
+        return _reader(json.dumps(dict(self.client)), way_of(self.reader))
 
 
 @cache
-def _reader(client: str) -> RangeReader:
-    return RangeReader(json.loads(client))
+def _reader(client: str, way: Way) -> RangeReader:
+    return RangeReader(json.loads(client), way)
+
+
+def way_of(reader: Reader) -> Way:
+    if reader == "quickest":
+        return "public" if direct.why_not() else "direct"
+    return reader
 
 
 class KafkaPlanner(Planner):
@@ -298,8 +308,8 @@ def _around(places: list[RecordPlace]) -> Iterator[Range]:
         yield Range(Partition(*place), start, end)
 
 
-def _originals(partition: Partition, columns: Columns) -> Iterator[tuple[RecordPlace, Original]]:
-    headers = columns.headers or []
-    records = zip(columns.keys, columns.values, columns.timestamps, headers, strict=True)
-    for offset, (key, value, at, found) in zip(columns.offsets, records, strict=True):
-        yield RecordPlace(*partition, offset), Original(key, value, at, list(found or ()))
+def _originals(partition: Partition, found: pa.Table) -> Iterator[tuple[RecordPlace, Original]]:
+    for each in found.to_pylist():
+        headers = [(header["name"], header["value"]) for header in each["__headers"] or ()]
+        place = RecordPlace(*partition, each["__offset"])
+        yield place, Original(each["__key"], each["__value"], each["__timestamp"], headers)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from riverrun.kafka.records import Columns
+from riverrun.columns import HEADERS
 from riverrun.kernels.lots import Lot
 from riverrun.partitions import Partition, Range
 
@@ -15,7 +16,7 @@ LOT = 1 << 18
 """Most records of a lot. What is in a lot follows from the ranges alone, so a range read again
 gives the same lots."""
 
-HEADERS = pa.map_(pa.string(), pa.string())
+HEADER_TEXTS = pa.map_(pa.string(), pa.string())
 
 
 def ranges_per_lot(ranges: Sequence[Range]) -> Iterator[list[Range]]:
@@ -51,30 +52,28 @@ def _together(one: Partition, other: Partition) -> bool:
     return one.topic == other.topic and one != other
 
 
-def lot_of(found: Mapping[Partition, Columns]) -> Lot | None:
+def lot_of(found: Mapping[Partition, pa.Table]) -> Lot | None:
     """The records of a topic's partitions as one lot; None if there are none."""
-    parts = [(each.number, found[each]) for each in sorted(found) if found[each].offsets]
-    if not parts:
+    parts = [_in_partition(found[each], each.number) for each in sorted(found)]
+    records = pa.concat_tables(parts)
+    if not records.num_rows:
         return None
-    numbers = [number for number, part in parts for _ in part.offsets]
-    columns = {
-        "__value": pa.array([value for _, part in parts for value in part.values], pa.binary()),
-        "__key": pa.array([key for _, part in parts for key in part.keys], pa.binary()),
-        "__timestamp": pa.array([at for _, part in parts for at in part.timestamps], pa.int64()),
-        "__partition": pa.array(numbers, pa.int32()),
-        "__offset": pa.array([offset for _, part in parts for offset in part.offsets], pa.int64()),
-    }
-    if parts[0][1].headers is not None:
-        headers = [unique_headers(each) for _, part in parts for each in part.headers or ()]
-        columns["__headers"] = pa.array(headers, HEADERS)
-    return Lot(next(iter(found)).topic, pa.table(columns))
+    if HEADERS in records.column_names:
+        texts = [unique_headers(each) for each in records[HEADERS].to_pylist()]
+        place = records.column_names.index(HEADERS)
+        records = records.set_column(place, HEADERS, pa.array(texts, HEADER_TEXTS))
+    return Lot(next(iter(found)).topic, records)
 
 
-def unique_headers(
-    headers: Mapping[str, Any] | Sequence[tuple[str, Any]] | None,
-) -> list[tuple[str, str | None]]:
+def _in_partition(records: pa.Table, number: int) -> pa.Table:
+    numbers = pa.array(np.full(records.num_rows, number, np.int32))
+    return records.add_column(3, "__partition", numbers)
+
+
+def unique_headers(headers: Sequence[Mapping[str, Any]] | None) -> list[tuple[str, str | None]]:
     """The last value of each name, as text."""
     found: dict[str, str | None] = {}
-    for name, value in headers.items() if isinstance(headers, Mapping) else headers or ():
-        found[name] = value.decode(errors="replace") if isinstance(value, bytes) else value
+    for each in headers or ():
+        value = each["value"]
+        found[each["name"]] = None if value is None else value.decode(errors="replace")
     return list(found.items())

@@ -185,12 +185,11 @@ class KafkaExactlyOnce(KafkaTopicsWritten):
     def _read(self, part: Part, range: Range) -> Progress | None:
         found = None
         for read in self.reader.read([[range]]):
-            for columns in read.values():
-                for key, value in zip(columns.keys, columns.values, strict=True):
-                    stored = json.loads(value or b"{}")
-                    refuse_if_fenced(part, stored["run"])
-                    if key == _key(part).encode():
-                        found = Progress(**stored)
+            for each in (row for records in read.values() for row in records.to_pylist()):
+                stored = json.loads(each["__value"] or b"{}")
+                refuse_if_fenced(part, stored["run"])
+                if each["__key"] == _key(part).encode():
+                    found = Progress(**stored)
         return found
 
     def _range(self, partition: Partition) -> tuple[int, int]:

@@ -1,0 +1,107 @@
+"""A captured table as a program declares it: where it is, its columns, its key.
+
+What is not given is read from the database when the program is built. Nothing is started for it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from riverrun.arguments import names
+from riverrun.config import NAME, Settings, load
+from riverrun.embedded import postgres
+from riverrun.errors import DatabaseError, Location, ProgramError
+from riverrun.schema import Schema, parse
+
+TABLE = re.compile(r"[^.\"\x00-\x1f/]+(\.[^.\"\x00-\x1f/]+)?")
+TOPIC = re.compile(r"[A-Za-z0-9._-]{1,240}")
+GIVEN = 'app.capture(…, schema="id bigint, name string", key="id") needs no database'
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A table that a program captures."""
+
+    name: str
+    """Of the capture."""
+    table: str
+    """With its schema."""
+    database: str | None = field(repr=False)
+    """None for that of the settings, or the embedded one."""
+    columns: Schema
+    key: tuple[str, ...]
+
+    @property
+    def topic(self) -> str:
+        return f"{self.name}.{self.table}"
+
+
+def declared(
+    table: str,
+    *,
+    database: str | None,
+    name: str | None,
+    schema: str | None,
+    key: str | tuple[str, ...] | list[str] | None,
+    at: Location,
+) -> Captured:
+    # only programs that capture wait for the client
+    from riverrun.capture.address import name_of  # noqa: PLC0415
+
+    if not TABLE.fullmatch(table):
+        hint = 'app.capture("users"), or app.capture("shop.users") with its schema'
+        raise ProgramError("this is no name of a table", where=at, got=repr(table), hint=hint)
+    settings = load()
+    address = database or settings.postgres
+    called = name or (name_of(address) if address else "postgres")
+    full = table if "." in table else f"public.{table}"
+    if not NAME.fullmatch(called) or not TOPIC.fullmatch(f"{called}.{full}"):
+        raise ProgramError(
+            "a topic cannot have this name",
+            where=at,
+            got=f"{called}.{full}",
+            hint="letters, digits, _ . and - are possible in names of captures and tables",
+        )
+    keys = None if key is None else names("key", key, 'key="id"')
+    if schema is not None and keys is not None:
+        return Captured(called, full, database, parse(schema, at), keys)
+    columns, own = _looked_up(full, address, settings, at)
+    if keys is not None and set(keys) != set(own):
+        raise ProgramError(
+            f"{full} has another key",
+            where=at,
+            got=f"({', '.join(keys)}), the database has ({', '.join(own)})",
+            hint="leave key out, or change the table's primary key",
+        )
+    return Captured(called, full, database, parse(schema or columns, at), keys or own)
+
+
+def _looked_up(
+    table: str, address: str | None, settings: Settings, at: Location
+) -> tuple[str, tuple[str, ...]]:
+    """Columns with their types, and the key."""
+    import psycopg  # noqa: PLC0415 - only programs that capture wait for the client
+
+    from riverrun.capture.address import connected  # noqa: PLC0415
+    from riverrun.capture.catalog import facts  # noqa: PLC0415
+
+    if address is None:
+        server = postgres.status(settings)
+        if server is None:
+            raise ProgramError(
+                f"the columns of {table} are not known: PostgreSQL is not running",
+                where=at,
+                hint=f"`riverrun up --postgres` starts it; {GIVEN}",
+            )
+        address = server.url
+    try:
+        with connected(address) as connection:
+            found = facts(connection, table)
+    except DatabaseError as error:
+        hint = f"{error.hint}; {GIVEN}"
+        raise ProgramError(error.fact, where=at, got=error.got, hint=hint) from error
+    except psycopg.Error as error:
+        line = str(error).strip().splitlines()[0]
+        raise ProgramError(f"the columns of {table} cannot be read", where=at, got=line) from error
+    return found.typed().ddl(), found.key

@@ -1,0 +1,80 @@
+"""Rows of tables as they were at one position of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from riverrun.capture import catalog
+from riverrun.capture.address import connected
+from riverrun.capture.catalog import Column, TableFacts
+from riverrun.capture.envelopes import CapturedTable, Envelopes
+from riverrun.capture.ledger import Ledger
+from riverrun.capture.pgoutput import Cells
+from riverrun.capture.wire import Exported
+from riverrun.errors import DatabaseError
+
+ALL = sql.SQL("")
+AT_ONCE = 50_000
+"""Rows of one transaction of Kafka."""
+Count = Callable[[str, int], None]
+"""Hears how many rows of a table are written."""
+
+
+def copied(
+    connection: psycopg.Connection[Any],
+    table: str,
+    columns: Sequence[Column],
+    rest: sql.Composable = ALL,
+) -> Iterator[Cells]:
+    """Rows, their values in text. The query may go on after the table's name."""
+    names = sql.SQL(", ").join(sql.Identifier(column.name) for column in columns)
+    query = sql.SQL("COPY (SELECT {} FROM {} {}) TO STDOUT").format(
+        names, catalog.named(table), rest
+    )
+    with connection.cursor() as cursor, cursor.copy(query) as copy:
+        yield from copy.rows()
+
+
+def write_all(
+    database: str,
+    exported: Exported,
+    tables: Mapping[str, tuple[TableFacts, CapturedTable]],
+    ledger: Ledger,
+    envelopes: Envelopes,
+    *,
+    count: Count,
+) -> None:
+    """All rows of the tables as they were when the slot was made."""
+    with connected(database) as connection:
+        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        connection.execute(
+            sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(exported.snapshot))
+        )
+        for name, (facts, table) in tables.items():
+            _lock(connection, facts)
+            ledger.send(envelopes.cleared(table, exported.lsn))
+            read = envelopes.reading(table, "true", exported.lsn)
+            rows = 0
+            for cells in copied(connection, name, facts.columns):
+                ledger.send((read(cells),))
+                rows += 1
+                if rows % 1000 == 0:
+                    count(name, rows)
+                if rows % AT_ONCE == 0:
+                    ledger.commit()
+            ledger.commit()
+            count(name, rows)
+
+
+def _lock(connection: psycopg.Connection[Any], facts: TableFacts) -> None:
+    """From here on the table keeps its columns; they are those of the snapshot."""
+    table = catalog.named(facts.full_name)
+    connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(table))
+    if catalog.facts(connection, facts.full_name).columns != facts.columns:
+        raise DatabaseError(
+            f"{facts.full_name} was altered while its snapshot began", hint="it begins again"
+        )

@@ -1,0 +1,205 @@
+"""Changes from the log to topics: whole transactions of the source, each once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from riverrun.capture import catalog
+from riverrun.capture.chunks import MOST_HELD, Pieces
+from riverrun.capture.envelopes import (
+    CapturedTable,
+    Envelopes,
+    Out,
+    RowWriter,
+    Transaction,
+)
+from riverrun.capture.evolution import evolved, key_after
+from riverrun.capture.ledger import Ledger, TableProgress
+from riverrun.capture.pgoutput import (
+    Begin,
+    Commit,
+    Delete,
+    Insert,
+    Note,
+    Relation,
+    Truncate,
+    Update,
+    decoded,
+)
+from riverrun.capture.server import Server
+from riverrun.capture.status import Status
+from riverrun.capture.wire import Logged, Wire
+
+AT_ONCE = 20_000
+LONGEST = 0.2
+"""Records of one transaction of Kafka, and seconds that it may take, if more keeps coming."""
+IDLE = 0.05
+
+
+def captured(
+    server: Server, progress: TableProgress, *, name: str, partitions: int, like: Relation | None
+) -> CapturedTable:
+    """A table as it looks at a place of the log, where it is known how."""
+    schema, _, table = name.partition(".")
+    types = [column.type for column in (like.columns if like else progress.columns)]
+    names = [column.name for column in progress.columns]
+    columns = list(zip(names, map(server.kinds.of, types), strict=True))
+    rows, whole = RowWriter(columns, progress.key), like is not None and like.identity == "f"
+    return CapturedTable(schema, table, progress.topic, partitions, rows, whole, progress.loaded)
+
+
+class Stream:
+    """The log of one database, read from where the ledger has come to."""
+
+    def __init__(
+        self, server: Server, ledger: Ledger, envelopes: Envelopes, status: Status, *, wire: Wire
+    ) -> None:
+        self.server, self.ledger, self.envelopes = server, ledger, envelopes
+        self.status, self.wire = status, wire
+        self.partitions: dict[str, int] = {}
+        self.lsn = ledger.noted.lsn
+        """The end of the last transaction that was read."""
+        self.relations: dict[int, Relation] = {}
+        self.tables: dict[int, CapturedTable] = {}
+        self.transaction: Transaction | None = None
+        self.skipping = False
+        self.open_since = 0.0
+        self.pieces = Pieces(server, ledger, envelopes)
+
+    def run(self, over: Callable[[], bool]) -> None:
+        while not (self.transaction is None and self.pieces.piece is None and over()):
+            logged = self.wire.next()
+            if logged is not None:
+                self._take(logged)
+                continue
+            if self.transaction is None:
+                self._flush()
+                self.status.even_at = time.time()
+                if self.pieces.next_table() is not None:
+                    self.pieces.take()
+            self._acknowledge()
+            self.wire.wait(IDLE)
+
+    def _take(self, logged: Logged) -> None:
+        message = decoded(logged.data)
+        match message:
+            case Begin():
+                self.transaction = Transaction(message.xid, message.commit_lsn, message.at)
+                self.skipping = message.commit_lsn < self.ledger.noted.lsn
+            case Commit():
+                self._committed(message)
+            case Relation():
+                self.relations[message.oid] = message
+                self.tables.pop(message.oid, None)
+            case Note():
+                if not self.skipping:
+                    self._noted(message, logged.lsn)
+            case Insert() | Update() | Delete() | Truncate():
+                if not self.skipping:
+                    self._changed(message, logged.lsn)
+            case None:
+                pass
+
+    def _changed(self, message: Insert | Update | Delete | Truncate, lsn: int) -> None:
+        within = self.transaction
+        assert within is not None
+        if isinstance(message, Truncate):
+            for oid in message.oids:
+                if table := self._table(oid):
+                    self._send(table, list(self.envelopes.truncated(table, within, lsn)))
+        elif table := self._table(message.oid):
+            self._send(table, list(self.envelopes.change(message, table, within, lsn)))
+
+    def _send(self, table: CapturedTable, records: list[Out]) -> None:
+        within = self.transaction
+        assert within is not None
+        envelopes = sum(record.value is not None for record in records)
+        if within.total == envelopes:
+            self._write([self.envelopes.begun(within)])
+            self.pieces.recent.append(within.xid)
+        if self.pieces.holds(table.full_name):
+            assert self.pieces.piece is not None
+            self.pieces.piece.hold(within.xid, records)
+            if self.pieces.piece.count > MOST_HELD:
+                self.pieces.give_up()
+        else:
+            self._write(records)
+
+    def _write(self, records: Iterable[Out]) -> None:
+        if not self.ledger.open:
+            self.open_since = time.monotonic()
+        self.ledger.send(records)
+
+    def _noted(self, note: Note, lsn: int) -> None:
+        piece = self.pieces.piece
+        if piece is not None and self.pieces.marked(note, self._named(piece.table), lsn):
+            self.status.tables = dict(self.ledger.noted.tables)
+            self.tables.clear()  # one that is loaded now may leave values out
+
+    def _committed(self, message: Commit) -> None:
+        within, self.transaction = self.transaction, None
+        assert within is not None
+        if self.skipping:
+            return
+        if within.counts:
+            self._write([self.envelopes.ended(within)])
+        self.lsn = message.end_lsn
+        self.status.even_at = within.at / 1e6
+        late = time.monotonic() - self.open_since > LONGEST
+        if self.ledger.open and (self.ledger.pending > AT_ONCE or late):
+            self._flush()
+            self._acknowledge()
+            if self.pieces.next_table() is not None:
+                self.pieces.take()
+
+    def _flush(self) -> None:
+        if self.ledger.open and self.pieces.piece is None:
+            self.ledger.note_position(self.lsn)
+            self.ledger.commit()
+            self.status.lsn = self.lsn
+
+    def _acknowledge(self) -> None:
+        """Only what Kafka has; when nothing waits, all that the server has read."""
+        busy = self.ledger.open or self.transaction is not None or self.pieces.piece is not None
+        lsn = self.ledger.noted.lsn if busy else max(self.lsn, self.wire.server_end)
+        self.wire.acknowledge(lsn)
+
+    def _named(self, table: str) -> CapturedTable | None:
+        """The table as it looks here, also if the log has told nothing of it yet."""
+        progress = self.ledger.noted.tables[table]
+        for oid, relation in self.relations.items():
+            if f"{relation.schema}.{relation.table}" == table:
+                return self._table(oid)
+        return self._captured(table, progress, None)
+
+    def _captured(self, name: str, progress: TableProgress, like: Relation | None) -> CapturedTable:
+        partitions = self.partitions[progress.topic]
+        return captured(self.server, progress, name=name, partitions=partitions, like=like)
+
+    def _table(self, oid: int) -> CapturedTable | None:
+        """The table of a change, with the columns that it has here; None if it is not captured."""
+        if oid in self.tables:
+            return self.tables[oid]
+        relation = self.relations[oid]
+        name = f"{relation.schema}.{relation.table}"
+        progress = self.ledger.noted.tables.get(name)
+        if progress is None:
+            return None
+        progress = self._up_to_date(name, progress, relation)
+        self.tables[oid] = self._captured(name, progress, relation)
+        return self.tables[oid]
+
+    def _up_to_date(self, name: str, progress: TableProgress, relation: Relation) -> TableProgress:
+        here = [(column.name, column.type) for column in relation.columns]
+        columns = progress.columns
+        if [(column.name, column.type) for column in columns] != here:
+            accepted = progress.doing == "snapshot" and progress.after is None
+            found = catalog.columns(self.server.connection, relation.oid)
+            now = {each.number: each for each in found}
+            columns = evolved(progress.columns, relation, now, accepted=accepted)
+        key = key_after(progress.key, progress.columns, columns, relation)
+        if (columns, key) != (progress.columns, progress.key):
+            progress = progress.with_(columns=columns, key=key)
+            self.ledger.note_table(name, progress)
+        return progress

@@ -1,0 +1,34 @@
+"""The topics of a capture: made by us, compacted where that loses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from riverrun.capture.catalog import TableFacts
+from riverrun.capture.envelopes import transaction_topic
+from riverrun.kafka import admin
+
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "min.compaction.lag.ms": str(24 * 3600 * 1000),  # a batch that is run again finds its input
+    "delete.retention.ms": str(7 * 24 * 3600 * 1000),
+}
+KEPT = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+
+
+def make(client: Mapping[str, str], name: str, partitions: Mapping[str, int]) -> None:
+    """The topic that tells of transactions, unless it is there."""
+    if transaction_topic(name) not in partitions:
+        admin.create_topic(client, transaction_topic(name), partitions=1, config=KEPT)
+
+
+def make_for(client: Mapping[str, str], topic: str, facts: TableFacts, *, partitions: int) -> None:
+    """The topic of a table. Compaction would lose values that later changes leave out."""
+    config = KEPT if facts.incomplete else COMPACTED
+    admin.create_topic(client, topic, partitions=partitions, config=config)
+
+
+def known(client: Mapping[str, str]) -> dict[str, int]:
+    """All topics, with how many partitions they have."""
+    cluster = admin.connect(client).list_topics(timeout=admin.PATIENCE.total_seconds())
+    return {name: len(topic.partitions) for name, topic in cluster.topics.items()}

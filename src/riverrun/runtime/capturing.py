@@ -1,0 +1,75 @@
+"""The captured tables of a program: their captures run, and their snapshots are complete."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from riverrun.capture.capturer import Capturer, CaptureState, TableState
+from riverrun.capture.declared import Captured
+from riverrun.capture.own import OwnCapturer
+from riverrun.config import Settings
+from riverrun.embedded import postgres
+from riverrun.errors import JobError
+
+Tell = Callable[[str], None]
+LOOK, SAY = 0.2, 2.0
+"""Seconds between two looks, and two lines that tell how far a snapshot is."""
+
+
+def capturers(captures: Sequence[Captured], settings: Settings) -> dict[str, Capturer]:
+    """What captures the tables, by name."""
+    return {each.name: OwnCapturer(settings, each.name, each.database) for each in captures}
+
+
+def ensure(captures: Sequence[Captured], settings: Settings, tell: Tell) -> None:
+    """Returns once the topics of all captured tables hold all their rows."""
+    found = capturers(captures, settings)
+    if not found:
+        return
+    if any(each.database is None for each in captures) and settings.postgres is None:
+        postgres.ensure(settings)
+    for name, capturer in found.items():
+        tables = [each.table for each in captures if each.name == name]
+        tell(f"capturing {', '.join(tables)} ({name})")
+        capturer.ensure(tables)
+        _await(capturer, tables, tell)
+
+
+def _await(capturer: Capturer, tables: Sequence[str], tell: Tell) -> None:
+    said_at = time.monotonic()
+    while True:
+        state = capturer.state()
+        mine = [each for each in state.tables if each.table in tables]
+        if len(mine) == len(tables) and all(each.loaded for each in mine):
+            return
+        _refuse(state)
+        if time.monotonic() - said_at > SAY:
+            said_at = time.monotonic()
+            tell(progress_text(state, mine))
+        time.sleep(LOOK)
+
+
+def _refuse(state: CaptureState) -> None:
+    if state.doing in ("failed", "stopped"):
+        raise JobError(
+            f"the capture {state.name!r} is not able to go on",
+            got=state.error or "its process has ended",
+            hint=f"`riverrun capture status {state.name}` tells more",
+        )
+    if state.doing == "paused":
+        raise JobError(
+            f"the capture {state.name!r} is paused, and its snapshot not complete",
+            hint=f"riverrun capture resume {state.name}",
+        )
+
+
+def progress_text(state: CaptureState, tables: Sequence[TableState]) -> str:
+    if state.doing == "starting":
+        return f"{state.name}: {state.error or 'waiting for the snapshot to begin'}"
+    return ", ".join(map(_rows_text, tables))
+
+
+def _rows_text(table: TableState) -> str:
+    of = f" of about {table.rows_expected:,}" if table.rows_expected else ""
+    return f"{table.table}: {table.rows:,} rows{of}"

@@ -1,0 +1,181 @@
+"""Records are read in two ways, by librdkafka's own functions and by the public ones: both give
+what was written, to the byte."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+
+import pytest
+from confluent_kafka import Producer
+
+from conftest import Command
+from riverrun.kafka import admin, direct
+from riverrun.kafka.direct import DirectConsuming
+from riverrun.kafka.ranges import RangeReader
+from riverrun.kafka.topics import KafkaTopics
+from riverrun.partitions import Partition, Range
+from riverrun.sources.kafka import way_of
+
+broker_needed = pytest.mark.broker
+NAMES = ["__value", "__key", "__timestamp", "__offset"]
+
+
+def odd_records(count: int, seed: int) -> list[tuple[bytes | None, bytes | None]]:
+    """Keys and values: missing, empty, short, long, with zero bytes, in every combination."""
+    chosen = random.Random(seed)
+
+    def content() -> bytes | None:
+        size = chosen.choice([None, 0, 1, 11, 12, 13, 100, 127, 128, 5000])
+        return None if size is None else chosen.randbytes(size)
+
+    return [(content(), content()) for _ in range(count)]
+
+
+def written(client, topic, records, *, partitions=2, **settings):
+    """What is expected of each partition, in order."""
+    producer = Producer({**client, **settings})
+    expected: dict[int, list[tuple]] = {number: [] for number in range(partitions)}
+    for number, (key, value) in enumerate(records):
+        at = 1_700_000_000_000 + number
+        producer.produce(topic, value, key, partition=number % partitions, timestamp=at)
+        expected[number % partitions].append((value, key, at))
+        producer.poll(0)
+    assert producer.flush(30) == 0
+    return expected
+
+
+def read(client, topic, way, *, headers=False, partitions=2):
+    places = [Partition(topic, number) for number in range(partitions)]
+    ends = KafkaTopics(client).ends(places)
+    ranges = [Range(each, 0, ends[each]) for each in places]
+    wanted = frozenset([topic]) if headers else frozenset()
+    [found] = RangeReader(client, way).read([ranges], wanted)
+    return {each.number: rows for each, rows in found.items()}
+
+
+def contents(rows):
+    return list(zip(*(rows[name].to_pylist() for name in NAMES[:3]), strict=True))
+
+
+@broker_needed
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_every_codec_and_odd_keys_and_values_read_alike(broker, codec):
+    topic = f"reading-{codec}"
+    admin.create_topic(broker, topic, partitions=2)
+    expected = written(broker, topic, odd_records(3000, 7), **{"compression.type": codec})
+    for way in ("direct", "public"):
+        found = read(broker, topic, way)
+        assert {number: contents(rows) for number, rows in found.items()} == expected, way
+        assert found[0]["__offset"].to_pylist() == list(range(1500))
+
+
+@broker_needed
+def test_records_of_a_megabyte_read_alike(broker):
+    admin.create_topic(broker, "reading-large", partitions=2)
+    records = [(b"k" * size, bytes([size % 251]) * size) for size in (1, 990_000 // 2, 13, 400_000)]
+    expected = written(broker, "reading-large", records)
+    for way in ("direct", "public"):
+        found = read(broker, "reading-large", way)
+        assert {number: contents(rows) for number, rows in found.items()} == expected, way
+
+
+@broker_needed
+def test_aborted_records_are_in_neither(broker):
+    admin.create_topic(broker, "reading-aborted", partitions=2)
+    producer = Producer({**broker, "transactional.id": "reading"})
+    producer.init_transactions()
+    kept = []
+    for number in range(30):
+        producer.begin_transaction()
+        for part in range(20):
+            value = f"{number}-{part}".encode()
+            producer.produce("reading-aborted", value, partition=part % 2)
+            kept += [value] if number % 3 else []
+        if number % 3:
+            producer.commit_transaction()
+        else:
+            producer.flush()
+            producer.abort_transaction()
+    ways = [read(broker, "reading-aborted", way) for way in ("direct", "public")]
+    for found in ways:
+        values = [value for rows in found.values() for value in rows["__value"].to_pylist()]
+        assert sorted(values) == sorted(kept)
+    assert [each.equals(ways[1][number]) for number, each in ways[0].items()] == [True, True]
+
+
+@broker_needed
+def test_append_time_is_read_alike(broker):
+    config = {"message.timestamp.type": "LogAppendTime"}
+    admin.create_topic(broker, "reading-append", partitions=2, config=config)
+    written(broker, "reading-append", odd_records(100, 1))
+    one, other = (read(broker, "reading-append", way) for way in ("direct", "public"))
+    assert all(rows.equals(other[number]) for number, rows in one.items())
+    assert min(one[0]["__timestamp"].to_pylist()) > 1_750_000_000_000
+
+
+@broker_needed
+def test_where_the_timestamp_is_not_where_it_was_the_public_function_is_asked(broker, monkeypatch):
+    admin.create_topic(broker, "reading-elsewhere", partitions=2)
+    expected = written(broker, "reading-elsewhere", odd_records(200, 3))
+    monkeypatch.setattr(direct, "TIMESTAMP", direct.OFFSET)
+    found = read(broker, "reading-elsewhere", "direct")
+    assert {number: contents(rows) for number, rows in found.items()} == expected
+
+
+@broker_needed
+def test_messages_are_given_back_one_by_one_where_a_list_is_not_known(broker, monkeypatch):
+    admin.create_topic(broker, "reading-single", partitions=2)
+    expected = written(broker, "reading-single", odd_records(200, 4))
+    monkeypatch.setattr(direct._Library, "_destroy_all", lambda self: None)
+    found = read(broker, "reading-single", "direct")
+    assert {number: contents(rows) for number, rows in found.items()} == expected
+
+
+@broker_needed
+def test_headers_are_read_the_public_way(broker):
+    admin.create_topic(broker, "reading-headers", partitions=1)
+    producer = Producer(broker)
+    producer.produce("reading-headers", b"v", headers=[("a", b"\xff"), ("a", b"2"), ("b", None)])
+    producer.flush()
+    [found] = read(broker, "reading-headers", "direct", headers=True, partitions=1).values()
+    assert [tuple(each.values()) for each in found["__headers"][0].as_py()] == [
+        ("a", b"\xff"), ("a", b"2"), ("b", None),
+    ]  # fmt: skip
+
+
+def _in_child(client, queue):
+    [found] = RangeReader(client, "direct").read([[Range(Partition("reading-forked", 0), 0, 50)]])
+    queue.put(sum(rows.num_rows for rows in found.values()))
+
+
+@broker_needed
+def test_a_process_that_forked_after_reading_reads_on_its_own(broker):
+    admin.create_topic(broker, "reading-forked", partitions=2)
+    written(broker, "reading-forked", odd_records(100, 5))
+    assert read(broker, "reading-forked", "direct")[0].num_rows == 50
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_in_child, args=(broker, queue))
+    child.start()
+    assert queue.get(timeout=30) == 50
+    child.join(30)
+    assert child.exitcode == 0
+
+
+def test_another_librdkafka_than_those_tried_is_read_the_public_way(monkeypatch):
+    monkeypatch.setattr("confluent_kafka.libversion", lambda: ("3.0.0", 0))
+    assert "3.0.0" in (direct.why_not() or "")
+    assert way_of("quickest") == "public"
+
+
+def test_a_setting_that_librdkafka_does_not_know_is_an_error():
+    with pytest.raises(Exception, match="No such configuration property"):
+        DirectConsuming({"bootstrap.servers": "127.0.0.1:1", "no.such.thing": "1"})
+
+
+def test_status_tells_how_records_are_read(riverrun: Command, monkeypatch):
+    monkeypatch.setenv("RIVERRUN_READER", "public")
+    assert "public way: the setting says so" in riverrun("status", "--verbose").out
+    monkeypatch.setenv("RIVERRUN_READER", "odd")
+    assert "there is no such reader" in riverrun("status", "--verbose").err

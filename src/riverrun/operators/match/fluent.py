@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from riverrun.arguments import checked, names
+from riverrun.arguments import checked, names, shown
 from riverrun.durations import Duration, microseconds
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.operators.match import pattern as trees
@@ -143,6 +143,10 @@ class Told:
 def match(rows: Node, given: str | Pattern, told: Told, options: Options, at: Location) -> Step:
     if isinstance(given, Pattern):
         return _match(rows, given, told, options, at)
+    if not isinstance(given, str):
+        raise ProgramError(
+            "a pattern is SQL, or rr.pattern()", where=at, got=shown(given), hint="docs/patterns.md"
+        )
     said = [name for name, value in vars(told).items() if value is not None]
     if said:
         raise ProgramError("a pattern in SQL says it all itself", where=at, got=", ".join(said))

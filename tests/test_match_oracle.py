@@ -257,11 +257,17 @@ class Case:
     skip: tuple
     within: int
     every_row: bool
+    over: bool
+    """Whether a match is there only when its time is over."""
+    most: int
+    """Rows of a match."""
     seed: int
 
     def __post_init__(self):
         if set(names_of(self.pattern)) != set(NAMES):  # measures and conditions name them all
             self.pattern = ("all", self.pattern, ("any", *(("row", name) for name in NAMES)))
+        if self.over:
+            self.pattern = ("all", self.pattern, ("over",))
 
     def text(self):
         return text_with(
@@ -271,13 +277,16 @@ class Case:
 
     def force(self):
         made = {name: condition_of(each) for name, each in self.defines.items() if each}
-        return BruteForce(self.pattern, made, self.within, self.skip, {"u": {"a", "b"}})
+        subsets = {"u": {"a", "b"}}
+        return BruteForce(self.pattern, made, self.within, self.skip, subsets, self.most)
 
 
 cases = st.builds(
     Case, patterns, st.fixed_dictionaries(dict.fromkeys(NAMES, conditions)), rows,
     st.lists(st.sampled_from(list(MEASURES)), unique=True, max_size=4),
-    st.sampled_from(list(SKIPS)), st.integers(1, 12), st.booleans(), st.integers(0, 10**6),
+    st.sampled_from(list(SKIPS)), st.integers(1, 12), st.booleans(),
+    st.sampled_from([False, False, False, True]), st.sampled_from([10_000, 10_000, 2, 3]),
+    st.integers(0, 10**6),
 )  # fmt: skip
 
 
@@ -287,7 +296,8 @@ def test_patterns_match_what_trying_everything_finds(case):
     arrived = stream_of(case.given, case.seed)
     error, driver = None, None
     try:
-        driver = run(case.text(), arrived, seed=case.seed)
+        few = {"max_rows": case.most, "on_error": "drop"}
+        driver = run(case.text(), arrived, seed=case.seed, pages=1 + case.seed % 3, **few)
     except rr.ProgramError as refused:
         error = str(refused)
     if driver is None:

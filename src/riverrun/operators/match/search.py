@@ -13,7 +13,6 @@ batch begins there again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +20,7 @@ from riverrun.durations import END
 from riverrun.operators.match.automaton import MATCH, TIMEOUT, Automaton
 from riverrun.operators.match.clauses import SkipMode
 from riverrun.operators.match.conditions import Dependent
-from riverrun.operators.match.python_code import RUNNING, compiled
+from riverrun.operators.match.so_far import SoFar
 
 NEVER = 1 << 60
 NONE, FOUND, OPEN = "none", "found", "open"
@@ -79,7 +78,11 @@ class Search:
         self.m = len(automaton.var)
         self.bits = [1 << v for v in automaton.var]
         self.paths = [_Path.of(targets) for targets in automaton.follow]
-        self.so_far = _SoFar(matching, rows) if matching.dependent.codes else None
+        self.so_far = (
+            SoFar(automaton, matching.dependent, rows.columns) if matching.dependent.codes else None
+        )
+        self.tells = matching.timeouts or automaton.times_out or matching.skip == "every match"
+        self.holding: dict[int, list[tuple[int, bool, tuple[int, ...]]]] = {}
 
     def key(self, start: int, end: int, clock: int) -> int:
         """Searches the rows from `start` to `end`. The first one that is needed further."""
@@ -99,6 +102,15 @@ class Search:
                 still_open, needed = True, s
             s = self._next(s) if outcome == FOUND else s + 1
         return needed if still_open else end
+
+    def positions(self, mask: int) -> list[tuple[int, bool, tuple[int, ...]]]:
+        """The positions that a row may be at, whether a match may end there, and what follows."""
+        if mask not in self.holding:
+            pairs = enumerate(self.paths[: self.m])
+            self.holding[mask] = [
+                (q, path.matches, path.rows) for q, path in pairs if mask & self.bits[q]
+            ]
+        return self.holding[mask]
 
     def _next(self, s: int) -> int:
         """Where to go on after the match that was found last."""
@@ -136,12 +148,35 @@ class _Attempt:
         self.search, self.start, self.end, self.clock = search, start, end, clock
         self.limit = start
         """Rows before this one are within the deadline."""
-        self._bounds()
-
-    def _bounds(self) -> None:
-        search, m = self.search, self.search.m
-        size = (self.end - self.start) * m
+        size = (end - start) * search.m
         self.complete, self.open = [NEVER] * size, [False] * size
+        self.few = end - start < search.matching.max_rows
+        self.simple = self.few and not search.tells
+        """Whether nothing but matches is asked for."""
+        if self.simple:
+            self._simple_bounds()
+        else:
+            self._bounds(size)
+
+    def _simple_bounds(self) -> None:
+        search, m, complete, open_ = self.search, self.search.m, self.complete, self.open
+        mask = search.rows.mask
+        last = self.end - 1
+        for i in range(last, self.start - 1, -1):
+            here = (i - self.start) * m
+            after = here + m
+            for q, matches, rows in search.positions(mask[i]):
+                ends, goes_on = i if matches else NEVER, False
+                if i == last:
+                    goes_on = bool(rows)
+                else:
+                    for t in rows:
+                        ends = min(ends, complete[after + t])
+                        goes_on = goes_on or open_[after + t]
+                complete[here + q], open_[here + q] = ends, goes_on
+
+    def _bounds(self, size: int) -> None:
+        search, m = self.search, self.search.m
         self.far = [0] * size
         """How far a path from here gets: the first row that it has not."""
         self.earliest, self.latest = [NEVER] * size, [-NEVER] * size
@@ -183,16 +218,41 @@ class _Attempt:
             self.limit += 1
         alive = self.clock <= deadline
         limit = min(self.limit, s + matching.max_rows)
+        if self.simple and search.so_far is None:
+            return self._straight(s, alive=alive)
         walk = _Walk(self, s, deadline, limit, alive=alive)
         if matching.skip == "every match":
             return walk.every()
         outcome = walk.preferred()
         if outcome == NONE and walk.cut is not None:
-            if limit < self.limit:
+            if len(walk.cut) >= matching.max_rows:
                 search.given_up.append(s)
             elif matching.timeouts and not alive:
                 search.timed_out.add(s, walk.cut, by_time=True)
         return outcome
+
+    def _straight(self, s: int, *, alive: bool) -> str:
+        """The same where bounds are exact: the first step that is allowed is right."""
+        search, m, base = self.search, self.search.m, self.start
+        mask, bits, paths = search.rows.mask, search.bits, search.paths
+        targets, row = paths[-1].targets, s
+        labels: list[int] = []
+        while True:
+            for q in targets:
+                if q == MATCH:
+                    search.found.add(s, labels, by_time=False)
+                    return FOUND
+                if row == self.end and alive:
+                    return OPEN
+                if row >= self.limit or not mask[row] & bits[q]:
+                    continue
+                here = (row - base) * m + q
+                if self.complete[here] < self.limit or (alive and self.open[here]):
+                    labels.append(q)
+                    targets, row = paths[q].targets, row + 1
+                    break
+            else:
+                return NONE
 
 
 class _Walk:
@@ -208,7 +268,7 @@ class _Walk:
         """The first path that came to the limit."""
         search = attempt.search
         self.so_far = search.so_far
-        self.tells = search.matching.timeouts or limit < attempt.limit
+        self.tells = search.matching.timeouts or not attempt.few
         self.cursors = [iter(search.paths[-1].targets)]
         if self.so_far:
             self.so_far.clear()
@@ -238,7 +298,7 @@ class _Walk:
                 if end >= search.before and (labels, ended) not in seen:
                     seen.add((labels, ended))
                     search.found.add(self.s, list(self.labels), by_time=ended == "timeout")
-        if self.cut is not None and self.limit < self.attempt.limit:
+        if self.cut is not None and len(self.cut) >= search.matching.max_rows:
             search.given_up.append(self.s)
         return outcome
 
@@ -278,12 +338,11 @@ class _Walk:
         if not attempt.search.rows.mask[row] & attempt.search.bits[q]:
             return False
         here = (row - attempt.start) * attempt.search.m + q
-        allowed = (
-            attempt.complete[here] < self.limit
-            or (self.alive and attempt.open[here])
-            or (self.tells and attempt.far[here] >= self.limit)
-            or attempt.earliest[here] <= self.deadline < attempt.latest[here]
-        )
+        allowed = attempt.complete[here] < self.limit or (self.alive and attempt.open[here])
+        if not allowed and not attempt.simple:
+            allowed = (self.tells and attempt.far[here] >= self.limit) or attempt.earliest[
+                here
+            ] <= self.deadline < attempt.latest[here]
         if not allowed or self.so_far is None:
             return allowed
         return not self._held_by_another(row, q) and self.so_far.push(row, q)
@@ -295,67 +354,3 @@ class _Walk:
         matching = search.matching
         others = matching.instead[matching.automaton.var[q]] if matching.instead else ()
         return any(search.rows.mask[row] >> v & 1 and so_far.would_hold(row, v) for v in others)
-
-
-class _SoFar:
-    """What conditions ask about the match so far, kept as rows are added and taken back."""
-
-    def __init__(self, matching: Matching, rows: Rows) -> None:
-        dependent, var = matching.dependent, matching.automaton.var
-        self.columns = rows.columns
-        self.var = var
-        self.conditions: list[Callable[..., bool] | None] = [
-            compiled(code) if code else None for code in dependent.codes
-        ]
-        count = len(matching.automaton.variables)
-        self.groups_of = [
-            [n for n, group in enumerate(dependent.groups) if v in group] for v in range(count)
-        ]
-        self.aggregates_of = [
-            [
-                (n, RUNNING[each.function][0], each.column)
-                for n, each in enumerate(dependent.aggregates)
-                if v in dependent.groups[each.group]
-            ]
-            for v in range(count)
-        ]
-        self.initial = [RUNNING[each.function][1] for each in dependent.aggregates]
-        self.groups: list[list[int]] = [[] for _ in dependent.groups]
-        self.aggregates: list[list[Any]] = [[each] for each in self.initial]
-
-    def clear(self) -> None:
-        for rows in self.groups:
-            rows.clear()
-        self.aggregates = [[each] for each in self.initial]
-
-    def push(self, row: int, q: int) -> bool:
-        """Adds a row, if its condition holds."""
-        return self._add(row, self.var[q])
-
-    def _add(self, row: int, v: int) -> bool:
-        for g in self.groups_of[v]:
-            self.groups[g].append(row)
-        for n, add, column in self.aggregates_of[v]:
-            stack = self.aggregates[n]
-            stack.append(add(stack[-1], True if column is None else self.columns[column][row]))
-        condition = self.conditions[v] if v < len(self.conditions) else None
-        if condition is None or condition(row, self.columns, self.groups, self.aggregates):
-            return True
-        self._take_back(v)
-        return False
-
-    def would_hold(self, row: int, v: int) -> bool:
-        """Whether the row could be added as one of the variable."""
-        if not self._add(row, v):
-            return False
-        self._take_back(v)
-        return True
-
-    def pop(self, q: int) -> None:
-        self._take_back(self.var[q])
-
-    def _take_back(self, v: int) -> None:
-        for g in self.groups_of[v]:
-            self.groups[g].pop()
-        for n, _, _ in self.aggregates_of[v]:
-            self.aggregates[n].pop()

@@ -9,9 +9,17 @@ card-fraud (32 pages)
 step fraud  # examples/21_card_fraud.py:...
   from      payments
   keys      card
-...
+  pattern   small{3,} large
   within    10 minutes
   skip      past last row
+  where     small: amount < 1
+  where     large: amount > 500 AND large.country <> LAST(small.country)
+  state     begin -> small#1
+  state     small#1 -> small#2
+  state     small#2 -> small#3
+  state     small#3 -> small#4, large
+  state     small#4 -> small#4, large
+  state     large -> match
   gives     one row per match
 ...
 """

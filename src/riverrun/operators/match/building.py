@@ -96,7 +96,8 @@ def assembled(
         schema=Schema((*given.columns, *measures.columns)),
         on_error=checked_policy(options.on_error, rows, at),
         entering=rows.schema,
-        text=source.text,
+        text=found.shown,
+        written=_written(found, variables, instead or {}),
         matching=matching,
         conditions=conditions,
         measures=measures,
@@ -124,6 +125,18 @@ def timed_out(node: Node, at: Location) -> Emitted:
             hint="take .timed_out from what .match(…, timeouts=True) returns",
         )
     return Emitted(node, TIMED_OUT, node.does.one_row, at)
+
+
+def _written(
+    found: Clauses, variables: tuple[str, ...], instead: Mapping[str, tuple[str, ...]]
+) -> tuple[tuple[str, str], ...]:
+    """Each variable with its condition, as it was written."""
+    defined = {each.name.lower(): " ".join(each.holds.text.split()) for each in found.defines}
+    said = []
+    for name in variables:
+        others = "".join(f", not {other}" for other in instead.get(name, ()))
+        said.append((name, f"{defined.get(name.lower(), 'any row')}{others}"))
+    return tuple(said)
 
 
 def _instead(

@@ -63,6 +63,8 @@ class Clauses:
     """What a text says, clause by clause."""
 
     source: Text
+    shown: str = ""
+    """The pattern, for people."""
     partition: list[tuple[str, int]] = field(default_factory=list)
     order: list[tuple[str, int]] = field(default_factory=list)
     measures: list[Named] = field(default_factory=list)
@@ -155,6 +157,7 @@ def _read(into: Clauses, word: str, head: list[Token], tokens: list[Token]) -> N
             into.skip = _skip(source, tokens)
         case "PATTERN":
             into.pattern = _bracketed(source, tokens)
+            into.shown = " ".join(source.text[tokens[0].end : tokens[-1].begin].split())
         case "WITHIN":
             into.within = _within(source, tokens)
         case "SUBSET":

@@ -266,11 +266,12 @@ class _Asked:
             raise self.scope.source.error(
                 f"a condition cannot have {function}", place, f"it may have {known}; measures all"
             )
-        n, kind = None, "number"
+        n, kind = None, "whole"
         if ref.value:
             type = self.scope.type_of(ref.value, place)
             n = self._column(ref.value, type, place)
-            kind = self._kind(type, place) if function in ("min", "max") else "number"
+            kinds = {"count": "whole", "avg": "number"}
+            kind = kinds.get(function, self._kind(type, place))
         asked = Aggregated(self._group(ref.group), function, n)
         if asked not in self.aggregates:
             self.aggregates.append(asked)

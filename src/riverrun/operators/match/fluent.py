@@ -39,6 +39,23 @@ class Part:
     def loops(self) -> bool:
         return self.high != 1
 
+    @property
+    def shown(self) -> str:
+        most = " or more" if self.high is None else f" to {self.high}" * (self.high > self.low)
+        said = {
+            f"{self.low}{most} times": self.loops,
+            "consecutive": self.strict,
+            "greedy": self.eager,
+            f"until {self.ends_with}": self.ends_with is not None,
+            "optional": self.left_out,
+        }
+        words = [
+            self.follows.replace("_", " "),
+            self.name,
+            *(each for each, so in said.items() if so),
+        ]
+        return " ".join(words)
+
 
 @dataclass(frozen=True)
 @checked
@@ -104,6 +121,11 @@ class Pattern:
         """From the first row to the last at most so long."""
         return replace(self, duration=microseconds(duration, caller()))
 
+    @property
+    def shown(self) -> str:
+        """In a line, for people."""
+        return ", ".join(part.shown for part in self.parts)
+
     def _with(self, part: Part) -> Pattern:
         at = caller()
         if (
@@ -168,6 +190,7 @@ def _match(rows: Node, given: Pattern, told: Told, options: Options, at: Locatio
     made = _Made(given, told, at)
     found = Clauses(
         made.source,
+        shown=given.shown,
         partition=[(name, 0) for name in names("by", told.by or (), 'by="card"')],
         measures=made.measures,
         rows=told.rows or "one",

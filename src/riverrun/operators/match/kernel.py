@@ -113,10 +113,8 @@ class _Visit:
     def _sorted(self, rows: pl.DataFrame) -> _Sorted:
         rows = rows[_order(rows)]
         bounds = _bounds(rows["__hash"])
-        other = pl.any_horizontal(pl.col(self.step.keys).ne_missing(pl.col(self.step.keys).shift()))
-        by_key = rows.select(other | (pl.int_range(pl.len()) == 0)).to_series()
-        if by_key.sum() != len(bounds) - 1 or not by_key.to_numpy()[bounds[:-1]].all():
-            rows = rows.sort(*self.key, TIME, "__pos", "__sub")  # two keys with one hash
+        if not self._one_key_each(rows, bounds):  # two keys with one hash
+            rows = rows.sort(*self.key, TIME, "__pos", "__sub")
             by_key = rows.select(begins(self.key)).to_series()
             bounds = np.append(np.flatnonzero(by_key.to_numpy()), rows.height)
         at = rows[TIME].to_numpy()
@@ -130,6 +128,15 @@ class _Visit:
             self._look_aside(found)
         found.mask = self._passed_over(found.mask)
         return found
+
+    def _one_key_each(self, rows: pl.DataFrame, bounds: Numbers) -> bool:
+        """Whether rows of one hash are of one key."""
+        inside = np.ones(rows.height, np.bool_)
+        inside[bounds[:-1]] = False
+        columns = (rows[name] for name in self.step.keys)
+        return not any(
+            (each.ne_missing(each.shift()).to_numpy() & inside).any() for each in columns
+        )
 
     def _passed_over(self, mask: Numbers) -> Numbers:
         """Rows that another variable holds for are not passed over; what depends on earlier rows
@@ -268,6 +275,9 @@ class _Visit:
         held = found.ends < found.begins[1:]
         row = np.where(held, found.ends, needed)
         chosen = np.flatnonzero((held | wakes) & (row < found.begins[1:]))
+        if not len(chosen):
+            self.looks.append(None, self.batch.after)
+            return
         until = found.at[row[chosen]] + self.step.matching.within + 1
         rows = (
             found.rows[found.begins[chosen]]

@@ -41,9 +41,13 @@ COMPARED = {
     "COMPARE_GREATERTHANOREQUALTO": ">=",
 }
 ARITHMETIC: dict[tuple[str, str, str], tuple[str, str]] = {
-    ("+", "number", "number"): ("{} + {}", "number"),
-    ("-", "number", "number"): ("{} - {}", "number"),
-    ("*", "number", "number"): ("{} * {}", "number"),
+    ("+", "whole", "whole"): ("{} + {}", "whole"),
+    ("-", "whole", "whole"): ("{} - {}", "whole"),
+    ("*", "whole", "whole"): ("{} * {}", "whole"),
+    ("/", "whole", "whole"): ("over({}, {})", "number"),
+    ("+", "number", "number"): ("real({} + {})", "number"),
+    ("-", "number", "number"): ("real({} - {})", "number"),
+    ("*", "number", "number"): ("real({} * {})", "number"),
     ("/", "number", "number"): ("over({}, {})", "number"),
     ("-", "time", "time"): ("{} - {}", "duration"),
     ("+", "time", "duration"): ("{} + {}", "time"),
@@ -57,7 +61,9 @@ HINT = "compute a column before the pattern, with .with_columns(…)"
 
 def kind_of(type: str) -> str | None:
     """What values of a type of SQL are in conditions; None if they cannot be in one."""
-    if type in WHOLE or type in REAL or type.startswith("DECIMAL"):
+    if type in WHOLE:
+        return "whole"
+    if type in REAL or type.startswith("DECIMAL"):
         return "number"
     kinds = {"VARCHAR": "text", "BOOLEAN": "truth", "TIMESTAMP": "time", "DATE": "time"}
     kinds |= {"INTERVAL": "duration", '"NULL"': "nothing", "NULL": "nothing"}
@@ -134,7 +140,9 @@ class Writer:
 
     def _comparison(self, tree: Tree) -> Code:
         if tree["type"] in ("COMPARE_DISTINCT_FROM", "COMPARE_NOT_DISTINCT_FROM"):
-            (left, kind), (right, other) = self.code(tree["left"]), self.code(tree["right"])
+            (left, kind), (right, other) = _alike_numbers(
+                self.code(tree["left"]), self.code(tree["right"])
+            )
             self._alike(kind, other, tree["place"])
             same = "!=" if tree["type"] == "COMPARE_DISTINCT_FROM" else "=="
             return f"({left} {same} {right})", "truth"
@@ -144,7 +152,7 @@ class Writer:
         return self._compared(tree["left"], tree["right"], sign, tree["place"]), "truth"
 
     def _compared(self, left: Tree, right: Tree, sign: str, place: int) -> str:
-        (one, kind), (other, its_kind) = self.code(left), self.code(right)
+        (one, kind), (other, its_kind) = _alike_numbers(self.code(left), self.code(right))
         self._alike(kind, its_kind, place)
         return self._known([one, other], f"{{}} {sign} {{}}")
 
@@ -188,7 +196,7 @@ class Writer:
                 raise self._refused(tree)
 
     def _first_known(self, tree: Tree, children: list[Tree]) -> Code:
-        made = [self.code(each) for each in children]
+        made = _alike_numbers(*(self.code(each) for each in children))
         kinds = {kind for _, kind in made} - {"nothing"}
         if len(kinds) != 1:
             raise self._refused(tree)
@@ -199,7 +207,7 @@ class Writer:
         return code, kinds.pop()
 
     def _function(self, tree: Tree) -> Code:
-        values = [self.code(each) for each in arguments(tree)]
+        values = _alike_numbers(*(self.code(each) for each in arguments(tree)))
         kinds = [kind for _, kind in values]
         codes = [code for code, _ in values]
         if tree["is_operator"] and len(values) == 2:
@@ -208,9 +216,16 @@ class Writer:
                 return self._known(codes, f"({known[0]})"), known[1]
         if tree["is_operator"] and tree["function_name"] == "-" and len(values) == 1:
             return self._known(codes, "(-{})"), kinds[0]
-        if call_of(tree) == "abs" and kinds == ["number"]:
-            return self._known(codes, "abs({})"), "number"
+        if call_of(tree) == "abs" and kinds[0] in ("whole", "number") and len(kinds) == 1:
+            return self._known(codes, "abs({})"), kinds[0]
         raise self._refused(tree)
+
+
+def _alike_numbers(*given: Code) -> list[Code]:
+    """Where one number is a real one, all are: as DuckDB compares and adds them."""
+    if not {"whole", "number"} <= {kind for _, kind in given}:
+        return list(given)
+    return [(f"as_real({c})", "number") if kind == "whole" else (c, kind) for c, kind in given]
 
 
 def plain_value(value: Any) -> Any:
@@ -269,12 +284,21 @@ class Nan:
 NAN = Nan()
 
 
+def as_real(value: int | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def real(value: Any) -> Any:
+    """What came of reals: infinity less infinity is no number."""
+    return value if value == value else NAN  # noqa: PLR0124 - only NaN is not
+
+
 def over(left: Any, right: Any) -> Any:
     """Division as DuckDB has it."""
     if isinstance(left, Nan) or isinstance(right, Nan):
         return NAN
     if right != 0:
-        return left / right
+        return real(float(left) / float(right))
     if left == 0:
         return NAN
     return math.inf if (left > 0) == (math.copysign(1, right) > 0) else -math.inf
@@ -285,11 +309,15 @@ def count(state: int, value: Any) -> int:
 
 
 def total(state: Any, value: Any) -> Any:
-    return state if value is None else value if state is None else state + value
+    return state if value is None else value if state is None else real(state + value)
 
 
 def mean(state: tuple[int, Any], value: Any) -> tuple[int, Any]:
-    return state if value is None else (state[0] + 1, value if not state[0] else state[1] + value)
+    return (
+        state
+        if value is None
+        else (state[0] + 1, value if not state[0] else real(state[1] + value))
+    )
 
 
 def least(state: Any, value: Any) -> Any:
@@ -313,6 +341,6 @@ RUNNING: dict[str, tuple[Callable[[Any, Any], Any], Any, str]] = {
 def compiled(code: str) -> Callable[..., bool]:
     """A condition as a function of the row, the columns, the rows of each group, and the
     aggregates."""
-    names = {"over": over, "NAN": NAN, "inf": math.inf}
+    names = {"over": over, "real": real, "as_real": as_real, "NAN": NAN, "inf": math.inf}
     made: Callable[..., bool] = eval(f"lambda r, c, w, a: ({code}) is True", names)
     return made

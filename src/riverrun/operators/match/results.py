@@ -60,8 +60,10 @@ class Results:
         first = np.array(found.first)
         chosen = np.repeat(first - (ends - sizes), sizes) + np.arange(ends[-1])
         var = np.array(automaton.var)[self._labels(found)]
-        names = pl.Series(automaton.variables, dtype=pl.String)
-        rows = self.rows[chosen].with_columns(names.gather(pl.Series(var)).alias(CLASS))
+        rows = self.rows[chosen]
+        if any(value.column == CLASS for value in self.step.measures.values):
+            names = pl.Series(CLASS, automaton.variables, dtype=pl.String)
+            rows = rows.with_columns(names.gather(pl.Series(var)))
         if self.step.measures.numbered:
             numbers = (
                 self._numbers(Matched(rows, var, ends - sizes, ends))

@@ -15,7 +15,7 @@ from riverrun.operators.match.clauses import Rows
 from riverrun.operators.match.conditions import Conditions, Shifted, with_bits
 from riverrun.operators.match.measures import Measures
 from riverrun.operators.match.search import Matching
-from riverrun.schema import Schema, column_list, plain
+from riverrun.schema import Schema, column_list
 
 MASK = "__mask"
 """Which conditions on a row alone hold, a bit for each variable."""
@@ -31,6 +31,8 @@ class MatchSpec(PlainOperator):
     """Of the rows."""
     text: str
     """The pattern as it was written."""
+    written: tuple[tuple[str, str], ...]
+    """Variables, with their conditions as they were written."""
     matching: Matching
     conditions: Conditions
     measures: Measures
@@ -76,31 +78,22 @@ class MatchSpec(PlainOperator):
         return rows.select(*self.entering.visible.names, *PLACE)
 
     def words(self) -> Words:
-        automaton = self.matching.automaton
-        names = automaton.variables
-        lines = [("pattern", " ".join(self.text.split()))]
-        lines += [("where", f"{names[n]}: {text}") for n, text in self._conditions()]
-        lines += [("state", line) for line in automaton.lines()]
-        lines += [("within", duration_text(self.matching.within)), ("skip", self._skip())]
-        lines += [("gives", self._gives())]
+        automaton, within = self.matching.automaton, duration_text(self.matching.within)
+        conditions = [f"{name}: {text}" for name, text in self.written]
+        lines = [("pattern", self.text), ("within", within), ("skip", self._skip())]
+        lines += [("where", each) for each in conditions]
+        lines += [("state", each) for each in automaton.lines()]
+        lines.append(("gives", self._gives()))
         data = {
             "pattern": self.text,
-            "states": automaton.lines(),
-            "conditions": [f"{names[n]}: {text}" for n, text in self._conditions()],
-            "within": duration_text(self.matching.within),
+            "within": within,
             "skip": self._skip(),
+            "conditions": conditions,
+            "states": automaton.lines(),
             "automaton": automaton_mermaid(self),
+            "gives": self._gives(),
         }
-        box = [f"within {duration_text(self.matching.within)}", *automaton.lines()]
-        return Words(lines, box, data)
-
-    def _conditions(self) -> list[tuple[int, str]]:
-        kinds = (self.conditions.own, self.conditions.near, self.conditions.dependent.codes)
-        found = []
-        for n in range(len(self.matching.automaton.variables)):
-            given = [plain(each[n] or "") for each in kinds if n < len(each) and each[n]]
-            found.append((n, " AND ".join(given) or "any row"))
-        return found
+        return Words(lines, [self.text, f"within {within}"], data)
 
     def _skip(self) -> str:
         names = self.matching.automaton.variables

@@ -9,9 +9,11 @@ NEWEST_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	"$$p" -c '$(NEWEST_ENOUGH)' 2>/dev/null && echo "$$p" && break; done)
 ARGS ?=
+# Of tests: each has a broker, a database and a Spark of its own.
+WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test gate bench bench-windows bench-delivery bench-cluster bench-joins bench-patterns chaos soak lock clean
+.PHONY: help install demo test gate bench bench-windows bench-delivery bench-cluster bench-joins bench-patterns chaos chaos-capture soak lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 24
@@ -38,7 +40,7 @@ demo: install ## a live example with a real broker, on this machine
 	$(BIN)/riverrun demo $(ARGS)
 
 test: gate ## the checks, then all tests (ARGS="-k window" for some)
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadscope $(ARGS)
 
 gate: install ## style, types, import layers, house rules
 	$(BIN)/ruff check
@@ -69,6 +71,9 @@ bench-cluster: install ## two workers of a standalone cluster, next to local mod
 
 chaos: install ## 50 kills against a ledger (ARGS="--kills 10 --seed 7")
 	$(BIN)/python tests/chaos.py $(ARGS)
+
+chaos-capture: install ## kills while a database is captured (ARGS="--changes 50000 --seed 7")
+	$(BIN)/python tests/chaos_capture.py $(ARGS)
 
 soak: install ## memory over ten minutes of steady input
 	$(BIN)/riverrun bench windows --soak 600 $(ARGS)

@@ -261,13 +261,18 @@ class Chaos:
     def finish(self) -> dict[str, Any]:
         """The load ends, the job reads the rest, and what the sinks hold is counted."""
         self.load.end()
-        assert self.job is not None
-        if self.job.process.poll() is None:
-            self.job.stop()
-        options = ("--master", self.master, "--once")
-        with Run(self.program, *options, home=self.settings.home) as last:
-            assert last.end() == 0, last.error()
+        give_up = time.monotonic() + PATIENCE
+        while self._read() < len(self.load.ledger):
+            assert time.monotonic() < give_up, f"not all is read: {self.running().error()}"
+            time.sleep(0.1)
+        job = self.running()
+        assert job.stop() == 0, job.error()
         return self.counted()
+
+    def _read(self) -> int:
+        """How many orders the job has read with its last batch that is committed."""
+        lags = [status["lag"] or {"partitions": {}} for status in self.running().statuses()[-1:]]
+        return sum(each["read"] for lag in lags for each in lag["partitions"].values())
 
     def counted(self) -> dict[str, Any]:
         ledger = self.load.ledger

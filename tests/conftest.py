@@ -1,4 +1,4 @@
-"""What tests share: one real broker for the whole session, and the command as users run it."""
+"""What tests share: a real broker, database and Spark per worker; the command as users run it."""
 
 from __future__ import annotations
 
@@ -6,22 +6,73 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import psutil
 import psycopg
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
+import valkeys
+from capturing import Source
 from riverrun import cli, config
+from riverrun.capture.own import OwnCapturer
 from riverrun.config import Settings
-from riverrun.embedded import kafka, ports, postgres, spark_cluster
+from riverrun.embedded import java, kafka, ports, postgres, spark_cluster
 from riverrun.embedded.spark_cluster import Cluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TOGETHER = {
+    **dict.fromkeys(["test_json_values", "test_spark_engine", "test_upgrades"], "session"),
+    **dict.fromkeys(["test_cluster", "test_own_sink", "test_run_functions"], "cluster"),
+    "test_typing": "checked types",
+}
+"""Files whose tests share what is dear to start, and what it is: they go to one worker."""
 
 
 def pytest_configure() -> None:
     """Ended from outside, as by a time limit: servers are stopped all the same."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Interrupted workers have seconds to end: what they did not get to stop is ended here."""
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        return
+    ours = f"{config._tmp_path_factory.getbasetemp()}/"
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if any(ours in argument for argument in process.cmdline()):
+                process.kill()
+
+
+class Together(LoadScopeScheduling):
+    """A worker takes one test after the other, or all that share something."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return TOGETHER.get(Path(nodeid.partition("::")[0]).stem, nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)  # for `-p no:xdist`
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Together:
+    return Together(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Workers begin with what takes long, so that none is left with it at the end."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=_weight, reverse=True)
+
+
+def _weight(item: pytest.Item) -> list[bool]:
+    return [item.get_closest_marker(name) is not None for name in ("spark", "broker")]
 
 
 @dataclass(frozen=True)
@@ -101,6 +152,60 @@ def own_schema(postgres_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> 
     yield url
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"DROP SCHEMA {name} CASCADE")
+
+
+@pytest.fixture
+def source(
+    broker: dict[str, str],
+    broker_settings: Settings,
+    postgres_settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Source]:
+    """A schema of its own in the session's PostgreSQL, and a capture that nobody has begun."""
+    url, name = postgres.ensure(postgres_settings), f"cap{time.time_ns()}"
+    monkeypatch.setenv("RIVERRUN_POSTGRES", url)
+    settings = replace(broker_settings, postgres=url)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}")
+    found = Source(url, name, broker, OwnCapturer(settings, name))
+    yield found
+    found.connection.close()
+    if found.capture.files.wish():
+        found.capture.remove()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"DROP SCHEMA {name} CASCADE")
+
+
+@pytest.fixture(scope="session")
+def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[valkeys.Server]:
+    server = valkeys.Server(tmp_path_factory.mktemp("valkey"), *valkeys.LASTING).start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+@pytest.fixture
+def valkey(valkey_server: valkeys.Server, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of an empty server, which commands use in this test."""
+    with valkey_server.client() as client:
+        client.flushall()
+    monkeypatch.setenv("RIVERRUN_VALKEY", valkey_server.url)
+    return valkey_server.url
+
+
+@pytest.fixture(scope="session")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Spark in this process; programs that are started as commands have their own."""
+    from riverrun.spark import session as spark  # noqa: PLC0415 - Spark only when it is needed
+
+    own = config.load(environ={}).override(master="local[2]")
+    folder = tmp_path_factory.mktemp("spark")
+    started = spark.start("tests", settings=own, java=java.find(own.cache), folder=folder)
+    try:
+        yield started.session
+    finally:
+        started.stop()
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 TOUCHING = {os.fsync, os.mkdir, os.replace, os.rmdir, os.unlink, fcntl.flock}
-NAMED = {"create_write_transaction", "merge_execute", "sendall"}
-"""Commits of Delta tables, and what a socket sends."""
+NAMED = {
+    "add_document", "commit", "create_write_transaction", "merge_execute", "sendall",
+    "wait_merging_threads",
+}  # fmt: skip
+"""Commits of Delta tables and search indexes, and what a socket sends."""
 
 
 class Killed(BaseException):

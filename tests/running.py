@@ -56,8 +56,8 @@ class Run:
             assert time.monotonic() < give_up, f"{self.statuses()[-1:]} {self.error()}"
             time.sleep(0.1)
 
-    def end(self) -> int:
-        return self.process.wait(PATIENCE)
+    def end(self, patience: float = PATIENCE) -> int:
+        return self.process.wait(patience)
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGINT)

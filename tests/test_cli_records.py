@@ -12,6 +12,8 @@ import time
 import pytest
 from confluent_kafka import Producer
 
+from running import COMMAND
+
 pytestmark = pytest.mark.usefixtures("broker")
 
 
@@ -170,17 +172,10 @@ def test_what_tail_prints_for_programs_can_be_produced_again(riverrun, topic):
 
 def test_following_shows_new_records_until_ctrl_c(riverrun, topic):
     riverrun("produce", topic, stdin="1\n")
-    command = [
-        sys.executable,
-        "-c",
-        "from riverrun.cli import main; main()",
-        "tail",
-        topic,
-        "--follow",
-    ]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as tail:
+        [*COMMAND, "tail", topic, "--follow"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as tail:  # fmt: skip
         try:
             assert tail.stdout.readline().endswith("1\n")
             riverrun("produce", topic, stdin="2\n")
@@ -190,6 +185,29 @@ def test_following_shows_new_records_until_ctrl_c(riverrun, topic):
             assert (tail.returncode, out, err.strip()) == (0, "", "")
         finally:
             tail.kill()
+
+
+STUCK = """
+import ctypes
+from riverrun.cli import interrupts
+
+with interrupts.heard():
+    print("stuck", flush=True)
+    ctypes.CDLL(None).sleep(300)
+"""
+
+
+def test_ctrl_c_is_heard_though_the_command_waits_inside_a_library():
+    with subprocess.Popen(
+        [sys.executable, "-c", STUCK], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as command:
+        try:
+            assert command.stdout.readline() == "stuck\n"
+            os.kill(command.pid, signal.SIGINT)
+            _, err = command.communicate(timeout=20)
+            assert (command.returncode, err.strip()) == (0, "")
+        finally:
+            command.kill()
 
 
 def murmur2(data: bytes) -> int:

@@ -29,7 +29,20 @@ def test_a_compacted_topic_shows_its_settings(riverrun):
         "name": "prices",
         "partitions": 1,
         "span": 0,
-        "config": {"cleanup.policy": "compact", "segment.ms": "60000"},
+        "config": {
+            "cleanup.policy": "compact",
+            "min.compaction.lag.ms": "86400000",
+            "segment.ms": "60000",
+        },
+        "settings": {
+            "cleanup.policy": "compact",
+            "min.compaction.lag.ms": "86400000",
+            "max.compaction.lag.ms": "9223372036854775807",
+            "delete.retention.ms": "86400000",
+            "min.cleanable.dirty.ratio": "0.5",
+            "segment.ms": "60000",
+            "segment.bytes": "1073741824",
+        },
         "offsets": [{"number": 0, "start": 0, "end": 0}],
     }
 

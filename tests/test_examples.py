@@ -161,6 +161,26 @@ def test_every_example_keeps_bad_records(path: Path):
     """)
 
 
+def test_an_article_is_in_the_index_and_the_cache_while_it_is_published_and_always_in_the_lake():
+    driver = example("11_articles_everywhere")
+
+    def commit(op, **row):
+        full = {"title": "T", "body": "B", "author": "ann", "price": "9.99", **row}
+        full["updated"] = "2026-01-01T12:00:00Z"
+        source = {"lsn": 1, "txId": 1, "ts_us": 1767268800000000}
+        after, before = (None, full) if op == "d" else (full, None)
+        change = {"op": op, "before": before, "after": after, "source": source}
+        driver.send("shop.public.articles", json.dumps(change), key=json.dumps({"id": row["id"]}))
+        return [(line["output"].partition(":")[0], line["op"]) for line in driver.batch()]
+
+    everywhere = ["cache", "delta", "search"]
+    assert sorted(commit("c", id=1, draft=False)) == [(each, "+") for each in everywhere]
+    assert commit("c", id=2, draft=True) == [("delta", "+")]
+    changed = commit("u", id=1, draft=True)
+    assert sorted(changed) == [("cache", "-"), ("delta", "+"), ("delta", "-"), ("search", "-")]
+    assert commit("d", id=2, draft=True) == [("delta", "-")]
+
+
 def test_dual_writes_race_and_a_log_does_not():
     race = runpy.run_path(str(EXAMPLES / "12_dual_writes.py"))["dual_writes"]
     assert race("aabb") == ({"lamp": 2}, {"lamp": 2})

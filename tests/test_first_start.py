@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from running import Run, produce, records, table
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 PARTITIONS = 2
+LONG = 3600.0
+"""Seconds for all batches of a run: a year in small ones has hundreds."""
 
 
 class Airport:
@@ -32,29 +35,38 @@ class Airport:
 
     def grow(self, days: int, *, per_day: int, planes: int) -> None:
         new = self.year.more(days, per_day=per_day, planes=planes)
-        for topic in ("flights", "planes", "weather"):
-            produce(self.broker, f"{self.name}-{topic}", getattr(new, topic), partitions=PARTITIONS)
+        sent = {"flights": new.flights, "planes": new.planes, "weather": new.revised + new.weather}
+        for topic, values in sent.items():
+            produce(self.broker, f"{self.name}-{topic}", values, partitions=PARTITIONS)
         self.expected = sorted([*self.expected, *models(new.flights, self.year.planes)])
 
     def run(self, most: int) -> None:
         with Run(self.file, "--once", "--max-events", str(most), home=self.home) as run:
-            assert run.end() == 0, run.error()
+            assert run.end(LONG) == 0, run.error()
 
     def rows(self, output: str) -> list[dict[str, Any]]:
         return [json.loads(v or "") for _, v in records(self.broker, f"{self.name}-{output}")]
+
+    def table(self, output: str) -> list[dict[str, Any]]:
+        return list(table(self.broker, f"{self.name}-{output}").values())
 
     def differing(self) -> list[str]:
         """Outputs that are not what DuckDB gives."""
         found = {"models": sorted((row["id"], row["model"]) for row in self.rows("models"))}
         wanted: dict[str, Any] = {"models": self.expected, "worst": worst(self.year)}
-        top = sorted(table(self.broker, f"{self.name}-worst").values(), key=lambda r: r["place"])
+        top = sorted(self.table("worst"), key=lambda row: row["place"])
         found["worst"] = [(row["tail"], row["flights"], row["late"]) for row in top]
-        # rows after the last weather wait for more of it
-        last = self.year.weather[-1]["at"]
-        waiting = {row["id"] for row in self.year.flights if row["at"] > last}
-        found["winds"] = sorted((row["id"], row["wind"]) for row in self.rows("winds"))
-        wanted["winds"] = [row for row in winds(self.year) if row[0] not in waiting]
-        found["winds"] = [row for row in found["winds"] if row[0] not in waiting]
+        # rows of the last hours may wait for more weather; what comes too late corrects, or nothing
+        known = max(row["at"] for row in self.year.weather)
+        last = (datetime.fromisoformat(known) - timedelta(hours=6)).isoformat()
+        left = {row["id"] for row in self.year.flights if row["at"] <= last}
+        for name, rows, weather in (
+            ("winds", self.rows("winds"), self.year.weather),
+            ("corrected", self.table("corrected"), self.year.weather + self.year.revised),
+        ):
+            found[name] = sorted((row["id"], row["wind"]) for row in rows if row["id"] in left)
+            wanted[name] = [row for row in winds(self.year, weather) if row[0] in left]
+        assert (wanted["winds"] != wanted["corrected"]) == bool(self.year.revised)
         return [name for name in found if found[name] != wanted[name]]
 
 

@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 
 import riverrun as rr
 from nested import Given, Kind, kinds, maybe
-from riverrun import config, exact
-from riverrun.embedded import java
+from riverrun import exact
 from riverrun.runtime.trial import run_files
 from riverrun.sources.files import read_files
-from riverrun.spark import session as spark_session
 from riverrun.testing import Driver
 from thorough import examples
 
@@ -84,16 +82,6 @@ GIVEN: dict[str, tuple[Any, Any]] = {
 
 def wrapped(value: Any) -> dict[str, Any]:
     return {"l": [{"a": value}], "s": {"a": {"k": value}}, "m": {"k": [value]}}
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory):
-    settings = config.load(environ={}).override(master="local[2]")
-    folder = tmp_path_factory.mktemp("spark")
-    found = java.find(settings.cache)
-    spark = spark_session.start("tests", settings=settings, java=found, folder=folder)
-    yield spark.session
-    spark.stop()
 
 
 @pytest.mark.spark

@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import json
 import random
+import sqlite3
 import sys
+from contextlib import closing
 from typing import Any
 
 import polars as pl
@@ -17,6 +19,7 @@ from riverrun.kernels.operator import Operator
 from riverrun.operators.aggregate import Window
 from riverrun.operators.registry import OPERATORS
 from riverrun.testing.contracts import OperatorContract
+from transfers import NAMES, TOLD, Bank
 
 VIEWS = "id int, page string, user string, ms int, at timestamp"
 
@@ -158,6 +161,31 @@ class TestCaptured(OperatorContract):
         return {"users": [{**e, "before": k if e["op"] == "d" else None} for k, e in found]}
 
 
+class TestWhole(OperatorContract):
+    arrival_matters = True  # rows that wait for others at the end of the input go on as they are
+
+    def program(self, app):
+        schema = "id bigint, money bigint, note string"
+        captured = [
+            app.table(f"bank.public.{name}", schema=schema, key="id", format="debezium")
+            for name in NAMES
+        ]
+        for table in app.whole(*captured, transactions=TOLD):
+            table.to(f"copy.of.{table.node.name}")
+
+    def step(self):
+        return next(s.does for s in self.app().program().steps if s.name == TOLD)
+
+    def records(self):
+        bank = Bank(7)
+        records = bank.snapshot() + [r for _ in range(20) for r in bank.transact()]
+        found = {topic: [] for topic in (*(f"bank.public.{name}" for name in NAMES), TOLD)}
+        for topic, _, _, value in records:
+            if value is not None:
+                found[topic].append(json.loads(value))
+        return found
+
+
 class TestRank(OverViews):
     def program(self, app):
         table = self.rows(app).to_table("user", "page")
@@ -209,6 +237,20 @@ class TestTableJoin(OverTwo):
         left, right = self.sides(app)
         tables = left.to_table("user"), right.to_table("page")
         tables[0].join(tables[1], on="page", how="full", prefix="r_").to("out")
+
+
+class TestLookup(OperatorContract):
+    def program(self, app):
+        with closing(sqlite3.connect("contract.db")) as database, database:
+            database.execute("CREATE TABLE IF NOT EXISTS names (id INTEGER PRIMARY KEY, name TEXT)")
+            rows = ((n, f"name {n}") for n in range(0, 40, 2))
+            database.executemany("INSERT OR IGNORE INTO names VALUES (?, ?)", rows)
+        stream = app.stream("orders", schema="customer bigint, total bigint")
+        asked = {"table": "names", "on": {"customer": "id"}, "cache": "3 seconds", "entries": 12}
+        stream.lookup("sqlite:///contract.db", **asked).to("out")
+
+    def records(self):
+        return {"orders": [{"customer": n * 7 % 40, "total": n} for n in range(120)]}
 
 
 def contracts() -> list[OperatorContract]:

@@ -64,7 +64,7 @@ def end_others(url):
         )
 
 
-@pytest.mark.parametrize("place", ["_claim", "_copy", "_note", "_latest_run"])
+@pytest.mark.parametrize("place", ["_claim", "copy", "_note", "_latest_run"])
 def test_a_connection_lost_in_mid_batch_is_made_again_and_nothing_is_doubled(
     place, database, clicks, monkeypatch
 ):
@@ -126,7 +126,7 @@ def test_a_server_that_restarts_in_mid_batch_gets_the_batch_once(settings, monke
         embedded.down(settings)
         threading.Timer(1.0, embedded.up, [settings]).start()
 
-    monkeypatch.setattr(delivery, "_copy", once(restart)(delivery._copy))
+    monkeypatch.setattr(delivery, "copy", once(restart)(delivery.copy))
     database.deliver(clicks, [(1, "/b", 1)], batch=1)
     assert sorted(database.query("SELECT page FROM clicks")) == [("/a",), ("/b",)]
     database.close()

@@ -171,7 +171,7 @@ def test_one_file_and_an_export_are_all_that_a_new_kind_of_thing_needs(tmp_path)
     outputs, operator, formats = json.loads(done.stdout.splitlines()[0])
     assert outputs == ["lines:lines", "months"]
     assert operator
-    assert formats == ["json", "lenient json", "pairs"]
+    assert formats == ["debezium", "json", "lenient json", "pairs"]
 
 
 def test_times_of_views_are_a_minute_apart():

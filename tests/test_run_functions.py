@@ -11,7 +11,7 @@ from riverrun.kafka import admin
 from riverrun.runtime.trial import run_files
 from running import Run, produce, table
 from test_oracle import alike
-from test_spark_engine import on_driver, session  # noqa: F401 - a fixture
+from test_spark_engine import on_driver
 
 PROGRAM = """
 import math
@@ -75,7 +75,7 @@ SENT = [{"page": f"/{n % 3}", "ms": float(n % 10 * 1000), "at": n} for n in rang
 
 
 @pytest.mark.spark
-def test_spark_gives_the_drivers_lines(session, tmp_path):  # noqa: F811
+def test_spark_gives_the_drivers_lines(session, tmp_path):
     """Functions by row and by column, filter, map, an own aggregate, and one before the writer."""
     scope = {"__name__": "written"}
     file = program(tmp_path, "same")

@@ -18,8 +18,10 @@ from psycopg.rows import dict_row
 
 import riverrun as rr
 from hooks import hooks
+from riverrun.cache import Cache
 from riverrun.outputs import Destination, OutputSpec, Places
 from riverrun.schema import quoted
+from riverrun.search import Index
 from riverrun.sinks.terminal import Screen
 from riverrun.testing.contracts import SinkContract, Stand
 from running import records, table
@@ -113,6 +115,30 @@ class TestDelta(SinkContract):
         return Stand(
             lambda name: rr.sinks.delta(tmp_path / name),
             lambda output: DeltaTable(tmp_path / output.name).to_pyarrow_table().to_pylist(),
+        )
+
+
+class TestSearchIndex(SinkContract):
+    @pytest.fixture
+    def stand(self, tmp_path: Path) -> Stand:
+        def sink(name: str) -> Any:
+            text = "t" if name == "types" else "user"
+            return rr.sinks.search_index(name, text=text, folder=tmp_path / name)
+
+        return Stand(sink, lambda output: list(Index(tmp_path / output.name).rows()))
+
+
+@pytest.mark.parametrize("values", ["json", "hash"])
+class TestCache(SinkContract):
+    @pytest.fixture
+    def stand(self, valkey: str, values: Any) -> Stand:
+        def read(output: OutputSpec) -> list[Row]:
+            with closing(Cache(output.name)) as cache:
+                return list(cache.rows())
+
+        return Stand(
+            lambda name: rr.sinks.cache(name, url=valkey, values=values),
+            read,
         )
 
 

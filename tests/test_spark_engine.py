@@ -15,11 +15,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 import riverrun as rr
 from recipes import module
-from riverrun import config
-from riverrun.embedded import java
 from riverrun.runtime.trial import run_files
 from riverrun.sources.files import read_files
-from riverrun.spark import session as spark_session
 from riverrun.testing import Driver
 from running import COMMAND
 from test_odd_numbers import OF_FLOATS
@@ -38,16 +35,6 @@ from test_oracle import (
 )
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory):
-    settings = config.load(environ={}).override(master="local[2]")
-    folder = tmp_path_factory.mktemp("spark")
-    found = java.find(settings.cache)
-    spark = spark_session.start("tests", settings=settings, java=found, folder=folder)
-    yield spark.session
-    spark.stop()
 
 
 def write(shape, drawn, folder: Path) -> dict[str, Path]:

@@ -11,11 +11,9 @@ from pyspark.errors import PySparkException
 import riverrun as rr
 from riverrun import config
 from riverrun.compiler.shape import shape
-from riverrun.embedded import java
 from riverrun.errors import CheckpointError
 from riverrun.runtime import checkpoint, upgrades
 from riverrun.sources.files import FileTopics
-from riverrun.spark import session as spark_session
 from riverrun.spark.lower import start_query
 from riverrun.spark.source import Job
 from riverrun.spark.writer import Identity, last_status
@@ -189,17 +187,6 @@ class Versions:
         self.clocks = last_status(status)["clocks"]
         counts = [(line["output"], line["value"].get("n", 0)) for line in lines]
         return dict(sorted(counts))
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory):
-    settings = config.load(environ={}).override(master="local[1]")
-    folder = tmp_path_factory.mktemp("spark")
-    spark = spark_session.start(
-        "upgrades", settings=settings, java=java.find(settings.cache), folder=folder
-    )
-    yield spark.session
-    spark.stop()
 
 
 @pytest.mark.spark

@@ -65,6 +65,10 @@ def once():
     return lambda rows, at: stream().deduplicate("user", within="1 hour").node
 
 
+def captured():
+    return [app().table("captured", schema=SCHEMA, key="user", format="debezium")]
+
+
 def latest():
     return lambda rows, at: table().node
 
@@ -82,15 +86,10 @@ OBJECTS = {
 }
 """What has public methods, and how one of it is made; of one method, if it needs another."""
 
-NOT_MADE = {
-    rr.Aggregate,
-    Pattern,
-    rr.Stream,
-    rr.Table,
-    rr.Grouped,
-    rr.ProgramError,
-    rr.RiverrunError,
-}
+REFUSED = ("Table.map", "Table.lookup")
+"""Methods of streams that tables have only to say that they cannot."""
+
+NOT_MADE = {rr.Aggregate, rr.Stream, rr.Table, rr.Grouped, rr.ProgramError, rr.RiverrunError}
 """Classes that programs name, but do not call."""
 
 RIGHT = {
@@ -132,6 +131,7 @@ RIGHT = {
     "file": "shop.db",
     "folder": "views",
     "table": "views",
+    "text": "page",
     "url": "https://example.com/views",
 }
 """Right arguments by the name of the parameter, or of function and parameter."""
@@ -141,8 +141,11 @@ AGAIN = {
     "Stream.join as of event time": {"other": table, "as_of": "event time"},
     "Stream.match": {"by": "user"},
     "Stream.to_table": {"key": ["user"]},
+    "Stream.lookup": {"database": "sqlite:///shop.db", "schema": "country string", "columns": None},
     "Table.join": {"prefix": "other_"},
     "App.add": {"output": output},
+    "App.capture": {"schema": SCHEMA, "key": "user"},
+    "App.whole": {"tables": captured, "transactions": "shop.transaction"},
     "App.named": {"function": doubled},
     "Stream.apply": {"operator": once},
     "Stream.apply_to_table": {"operator": latest},
@@ -187,6 +190,7 @@ NUMBER, FLAG = {"5"}, {"True"}
 MEANT: dict[str, set[str]] = {
     "App.pages": NUMBER,
     "App.table.replicate": FLAG,
+    "App.whole.most": NUMBER,
     "Grouped.agg.aggregates": {"an aggregate"},
     "Grouped.bottom.limit": NUMBER,
     "Grouped.top.limit": NUMBER,
@@ -197,6 +201,7 @@ MEANT: dict[str, set[str]] = {
     "Pattern.times.count": NUMBER,
     "Pattern.times.or_more": FLAG,
     "Pattern.times.to": NUMBER,
+    "Stream.lookup.entries": NUMBER,
     "Stream.mark_seen.capacity": NUMBER,
     "Stream.match.max_rows": NUMBER,
     "Stream.match.measures": {"a dictionary"},
@@ -218,6 +223,9 @@ MEANT: dict[str, set[str]] = {
     "webhook.headers": {"a dictionary"},
     "webhook.tries": NUMBER,
     "parquet.partition_by": {"an empty list"},
+    "search_index.language": {"a dictionary"},
+    "search_index.stop_words": {"an empty list"},
+    "search_index.stored": {"an empty list"},
 }
 """What is meaningful although it is listed above, by parameter."""
 
@@ -280,7 +288,7 @@ def methods() -> Iterator[Public]:
             continue
         for name, each in inspect.getmembers(kind, inspect.isfunction):
             called = f"{kind.__name__}.{name}"
-            if called != "Table.map" and (not name.startswith("_") or name == "__getitem__"):
+            if called not in REFUSED and (not name.startswith("_") or name == "__getitem__"):
                 others = [other for other in AGAIN if other.startswith(f"{called} ")]
                 yield from (Public(again, each, made) for again in (called, *others))
 

@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, Literal
+from typing import Any, Literal, Unpack, overload
 
 from riverrun.arguments import checked, names, shown
 from riverrun.capture.declared import Captured, declared
+from riverrun.capture.options import CaptureOptions
 from riverrun.clock import By, Pace
+from riverrun.columns import TRUNCATED
 from riverrun.compiler.compile import compile_program, spark_functions
 from riverrun.config import NAME, NAME_RULE
 from riverrun.durations import Duration, microseconds, milliseconds_of
@@ -19,8 +21,10 @@ from riverrun.formats import Format, format_of
 from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.program import Program, ReadTopic
-from riverrun.operators.captured import TRUNCATED, captured_table
+from riverrun.operators.captured import captured_table, is_captured
 from riverrun.operators.to_table import topic_table
+from riverrun.operators.whole.step import boundaries, whole_transactions
+from riverrun.operators.whole.waiting import WhenFull
 from riverrun.outputs import Delivery
 from riverrun.plan.building import checked_condition, checked_policy, refuse_twice
 from riverrun.plan.nodes import Output, Plan
@@ -135,12 +139,7 @@ class App:
         check_topic(topic, at)
         keys = names("key", key, 'key="id"')
         given = _Given(parse(schema, at), at)
-        if not keys:
-            raise ProgramError("a table needs a key", where=at, hint='key="id"')
-        for name in keys:
-            given.columns.require(name, at)
-            given.check_key(name)
-            refuse_twice(name, keys, at)
+        given.check_keys(keys)
         read = format_of(format, at)
         options = _Changelog(time, lateness, idle, max_ahead, on_loss, on_error)
         source = options.source(topic, given, keys, read)
@@ -151,9 +150,16 @@ class App:
             return Table(self, captured_table(source))
         return Table(self, topic_table(source, replicate=replicate))
 
+    @overload
+    def capture(self, table: str, **options: Unpack[CaptureOptions]) -> Table: ...
+    @overload
+    def capture(
+        self, table: list[str] | tuple[str, ...], **options: Unpack[CaptureOptions]
+    ) -> tuple[Table, ...]: ...
+
     def capture(
         self,
-        table: str,
+        table: str | list[str] | tuple[str, ...],
         *,
         database: str | None = None,
         name: str | None = None,
@@ -164,29 +170,77 @@ class App:
         idle: Duration = "10 seconds",
         max_ahead: Duration | None = "1 day",
         on_error: OnError | None = None,
-    ) -> Table:
+        transactions: Literal["whole"] | None = None,
+    ) -> Table | tuple[Table, ...]:
         """A table of a PostgreSQL database: all its rows, then every change, by its log.
 
         `database` is an address, that of the settings or the embedded one if not given; `name` the
         first part of the topics' names, as the database is called if not given. Columns and key are
         read from the database when the program is built, unless `schema` and `key` are given. The
-        event time is that of the commit. The rest is as with `table()`.
+        event time is that of the commit. Of a list of tables each is captured; with
+        `transactions="whole"` they change together: see `whole()`. The rest is as with `table()`.
         """
         at = caller()
-        found = declared(
-            table, database=database, name=name, schema=schema,
-            key=key if key is None or isinstance(key, str) else tuple(key), at=at,
-        )  # fmt: skip
-        given = _Given(found.columns, at)
-        for column in found.key:
-            given.columns.require(column, at)
-            given.check_key(column)
+        several = names("table", table, '["orders", "lines"]')
+        if not several or ((schema or key) and len(several) > 1):
+            hint = "capture each by itself, and then app.whole(…) makes them change together"
+            fact = "schema and key are of one table" if several else "capture needs a table"
+            raise ProgramError(fact, where=at, hint=hint)
         options = _Changelog(time, lateness, idle, max_ahead, "stop", on_error)
+        keys = None if key is None else names("key", key, 'key="id"')
+        found = [
+            declared(each, database=database, name=name, schema=schema, key=keys, at=at)
+            for each in several
+        ]
+        made = tuple(self._captured(each, options, at) for each in found)
+        made = self.whole(*made, transactions=found[0].transactions) if transactions else made
+        return made[0] if isinstance(table, str) else made
+
+    def _captured(self, found: Captured, options: _Changelog, at: Location) -> Table:
+        given = _Given(found.columns, at)
+        given.check_keys(found.key)
         source = options.source(found.topic, given, found.key, format_of("debezium", at))
         source = replace(source, captured=f"{found.table} of the capture {found.name}")
         if found not in self.captures:
             self.captures.append(found)
         return Table(self, captured_table(source))
+
+    def whole(
+        self,
+        *tables: Table,
+        transactions: str,
+        patience: Duration = "1 minute",
+        most: int = 1_000_000,
+        when_full: WhenFull = "stop",
+    ) -> tuple[Table, ...]:
+        """Captured tables that change together: by whole transactions, in the order of commits.
+
+        `transactions` is the topic that tells where they begin and end, as Debezium writes it with
+        `provide.transaction.metadata`. Rows wait for the others of their transaction, `most` at
+        once: more stop the job, or are let go. Rows that retention or compaction has deleted are
+        given up after `patience`. One task writes all results, so that each database, and Kafka,
+        takes those of a batch in one transaction.
+        """
+        at = caller()
+        check_topic(transactions, at)
+        nodes = (each.node for each in tables if isinstance(each, Table))
+        captured = list(filter(is_captured, nodes))
+        if not tables or len(captured) < len(tables):
+            raise ProgramError(
+                "whole takes captured tables, as they are read",
+                where=at,
+                hint='app.table(…, format="debezium") or app.capture(…), before anything is done',
+            )
+        if most < 1:
+            raise ProgramError("most is a number of rows, 1 or more", where=at, got=most)
+        steps = whole_transactions(
+            captured,
+            boundaries(transactions, at),
+            patience=microseconds(patience, at),
+            most=most,
+            when_full=when_full,
+        )
+        return tuple(Table(self, step) for step in steps)
 
     def add(self, output: Output) -> None:
         """Note an output; `.to(…)` makes it."""
@@ -296,7 +350,15 @@ class _Given:
                     hint="give the field of the records another name",
                 )
 
-    def check_key(self, name: str) -> None:
+    def check_keys(self, keys: tuple[str, ...]) -> None:
+        if not keys:
+            raise ProgramError("a table needs a key", where=self.at, hint='key="id"')
+        for name in keys:
+            self.columns.require(name, self.at)
+            self._check_key(name)
+            refuse_twice(name, keys, self.at)
+
+    def _check_key(self, name: str) -> None:
         found = self.columns.type_of(name)
         if nested(found):
             raise ProgramError(

@@ -123,10 +123,11 @@ CHECKS: dict[Any, Callable[[Any, tuple[Any, ...]], bool]] = {
 
 def names(option: str, given: object, hint: str) -> tuple[str, ...]:
     """One name or a list of them: `key="id"` or `key=["shop", "id"]`."""
+    kind = "table" if option == "table" else "column"
     listed = (given,) if isinstance(given, str) else given
     if not isinstance(listed, Sequence) or not all(_fits(each, str) for each in listed):
         raise ProgramError(
-            f"{option} is a column or a list of columns",
+            f"{option} is a {kind} or a list of {kind}s",
             where=caller(),
             got=shown(given),
             hint=hint,

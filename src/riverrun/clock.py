@@ -57,15 +57,21 @@ class Punctuation:
     """Topics that are not read until they are resumed."""
     commands: list[Command] = field(default_factory=list)
     """Those that take effect with this batch."""
+    partitions: dict[str, int] = field(default_factory=dict)
+    """How many each topic has."""
+    batch: int = 0
+    """The number that the batch was logged with."""
 
     def add(self, other: Punctuation) -> None:
         self.tick = max(self.tick, other.tick)
+        self.batch = max(self.batch, other.batch)
         self.ended = self.ended or other.ended
         self.behind = sorted({*self.behind, *other.behind})
         self.clocks = other.clocks if self.clocks is None else self.clocks
         self.control = max(self.control, other.control)
         self.paused = sorted({*self.paused, *other.paused})
         self.commands = self.commands + other.commands
+        self.partitions = self.partitions | other.partitions
         for name, high in other.highs.items():
             self.highs[name] = max(high, self.highs.get(name, high))
 

@@ -34,6 +34,9 @@ CHANGE = (OP, REVISION)
 
 GONE = "__gone"
 """Of a version: whether it says that the row is deleted."""
+TRUNCATED = "__truncated"
+"""Of a change in a captured table: whether it deletes all rows. Null of a record without a value,
+which has no time but that of the record."""
 VERSION = (*PLACE, GONE)
 
 HIDDEN: dict[RowForm, tuple[str, ...]] = {"facts": PLACE, "changes": CHANGE, "versions": VERSION}

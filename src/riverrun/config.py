@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from riverrun.errors import ConfigError, InputError
+from riverrun.durations import UNITS, microseconds
+from riverrun.errors import ConfigError, InputError, ProgramError
 
 FILE = "riverrun.toml"
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{,199}")
@@ -27,14 +28,16 @@ SIZES = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 class Settings:
     """What a program needs to know of its surroundings.
 
-    `brokers` is None for the embedded broker, `postgres` for the embedded server. `kafka` holds any
-    librdkafka setting (TLS, SASL, …) and is passed through as it is.
+    `brokers` is None for the embedded broker, `postgres` for the embedded server; `valkey`, the
+    server of caches, is None if there is none. `kafka` holds any librdkafka setting (TLS, SASL, …)
+    and is passed through as it is.
     """
 
     home: Path
     cache: Path
     brokers: str | None = None
     postgres: str | None = field(default=None, repr=False)
+    valkey: str | None = field(default=None, repr=False)
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
     master: str = "local[*]"
@@ -43,6 +46,8 @@ class Settings:
     """The Python of a cluster's executors: the same at the same path, or an archive to send."""
     state_memory: int = 1 << 30
     """Bytes of state that a Python worker holds in memory; the rest is on disk."""
+    compaction_lag: int = UNITS["day"]
+    """Microseconds that records stay in topics of tables that are made, whatever comes after."""
     reader: Reader = "quickest"
 
     @property
@@ -95,12 +100,14 @@ def load(start: Path | None = None, environ: Mapping[str, str] | None = None) ->
         cache=_cache(environ),
         brokers=environ.get("RIVERRUN_BROKERS") or table.pop("brokers", None),
         postgres=environ.get("RIVERRUN_POSTGRES") or table.pop("postgres", None),
+        valkey=environ.get("RIVERRUN_VALKEY") or table.pop("valkey", None),
         kafka={name: str(value) for name, value in table.pop("kafka", {}).items()},
         spark={name: str(value) for name, value in table.pop("spark", {}).items()},
         master=environ.get("RIVERRUN_MASTER") or table.pop("master", "local[*]"),
         checkpoints=_checkpoints(file, table, environ),
         environment=_environment(file, table, environ),
         state_memory=_bytes(table.pop("state_memory", "1 GB"), file),
+        compaction_lag=_lag(table.pop("compaction_lag", "1 day"), file),
         reader=_reader(environ.get("RIVERRUN_READER") or table.pop("reader", "quickest"), file),
     )
     return found.checked()
@@ -122,7 +129,7 @@ def _read(file: Path) -> dict[str, Any]:
         raise ConfigError("the settings file is not valid TOML", where=file, got=error) from error
     known = {
         "brokers", "postgres", "kafka", "spark", "master", "home", "checkpoints", "environment",
-        "state_memory", "reader",
+        "state_memory", "compaction_lag", "reader", "valkey",
     }  # fmt: skip
     unknown = sorted(set(table) - known)
     if unknown:
@@ -195,3 +202,16 @@ def _bytes(text: Any, file: Path | None) -> int:
             hint='write it as "512 MB" or "2 GB"',
         )
     return int(float(found[1]) * SIZES[found[2].upper()])
+
+
+def _lag(text: Any, file: Path | None) -> int:
+    try:
+        found = microseconds(text, file)
+    except ProgramError as error:
+        raise ConfigError(
+            "a duration cannot be read",
+            where=file,
+            got=f"compaction_lag = {text!r}",
+            hint='write it as "1 day" or "12 hours"',
+        ) from error
+    return found

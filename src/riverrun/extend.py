@@ -23,7 +23,17 @@ from riverrun.operators.aggregate import Aggregate, Window, without_row
 from riverrun.operators.windows.entry import combined, single_if_late, singles
 from riverrun.operators.windows.grid import Grid, TimedWindow
 from riverrun.operators.windows.tumbling import advance as merge_slots
-from riverrun.outputs import Destination, OutputSpec, Part, Places, Sink
+from riverrun.outputs import (
+    Destination,
+    OutputSpec,
+    Owner,
+    Part,
+    Places,
+    Renewal,
+    Sink,
+    Standing,
+    Swapped,
+)
 from riverrun.plan.building import checked_condition, checked_policy, step_fields
 from riverrun.plan.nodes import Node, Step
 from riverrun.schema import Column, Schema
@@ -48,16 +58,20 @@ __all__ = [
     "Node",
     "Operator",
     "OutputSpec",
+    "Owner",
     "Part",
     "Places",
     "PlainOperator",
     "ProgramError",
+    "Renewal",
     "Result",
     "RowForm",
     "Schema",
     "Sink",
+    "Standing",
     "Step",
     "StepState",
+    "Swapped",
     "TimedWindow",
     "Window",
     "Words",

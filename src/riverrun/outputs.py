@@ -7,9 +7,10 @@ them. Its destination is what delivers, in tasks and on the driver.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import pyarrow as pa
 
@@ -36,6 +37,12 @@ class Places:
     delivery: Delivery
     postgres: str | None = field(default=None, repr=False)
     """The address of PostgreSQL, for programs that need it."""
+    compaction_lag: int = 86_400_000
+    """Milliseconds that records stay in topics of tables that are made."""
+    valkey: str | None = field(default=None, repr=False)
+    """The address of Valkey or Redis, if the settings name one."""
+    home: str = ""
+    """The home of the settings."""
 
 
 class Sink(ABC):
@@ -148,10 +155,66 @@ class Part:
     """Whether results that were written before stay, though they are other ones now."""
 
 
+@dataclass(frozen=True)
+class Owner:
+    """Whose progress is meant."""
+
+    application: str
+    checkpoint: str
+    """Its id."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What stands at a destination of one output, all as of one moment."""
+
+    batch: int | None
+    """The last batch that has written anything there, -1 before the first; None where that is not
+    noted with the rows."""
+    rows: Iterator[pa.Table]
+    """Of a stream all rows, of a table those that are there now. Columns are the output's, in any
+    type that DuckDB casts to the declared one: texts will do, and JSON for what is nested."""
+    whole: bool = False
+    """Whether a batch is there as a whole or not at all; else tasks write their parts of it one
+    after the other."""
+
+
 class Evaluator(Protocol):
     """Runs DuckDB's SQL over Arrow tables: `run("SELECT count(*) FROM rows", rows=table)`."""
 
     def run(self, query: str, **tables: pa.Table) -> pa.Table: ...
+
+
+@dataclass(frozen=True)
+class Swapped:
+    """What had to be changed of the rows that stood there."""
+
+    added: int
+    changed: int
+    removed: int
+
+
+class Renewal(ABC):
+    """A table made anew beside the one that stands. If it is left before the swap, by whatever end
+    of the process, nothing of it remains."""
+
+    whole: ClassVar[bool] = False
+    """As of `Standing`."""
+
+    @abstractmethod
+    def change(self, rows: pa.Table, evaluator: Evaluator) -> None:
+        """Changes, as `Destination.deliver` takes them: the first make the table."""
+
+    @abstractmethod
+    def held(self) -> AbstractContextManager[int | None]:
+        """Writers wait meanwhile. Gives the last batch that has written anything: see `Standing`.
+        Left without a swap, all is as it was."""
+
+    @abstractmethod
+    def swap(self, tick: int) -> Swapped | None:
+        """While writers wait: the new rows for the old ones, in one step for every reader. `tick`
+        is that of the last batch that they hold. None where writers cannot wait, and one was
+        quicker: nothing has changed."""
 
 
 class Destination(ABC):
@@ -194,6 +257,15 @@ class Destination(ABC):
 
         A task without rows has None for a receipt. Where tasks do it all, there is nothing to do.
         """
+
+    def standing(self, output: OutputSpec, owner: Owner) -> AbstractContextManager[Standing] | None:
+        """For `riverrun verify`: what is there, while the job goes on. None: it cannot be read
+        back, as of those who only pass it on."""
+        return None
+
+    def renewal(self, output: OutputSpec, owner: Owner) -> AbstractContextManager[Renewal] | None:
+        """For `riverrun rebuild`: a place beside the table, to make it anew. None: it has none."""
+        return None
 
     def close(self) -> None:  # noqa: B027 - most hold nothing open
         """Gives back what it holds open. A process that ends does not ask."""

@@ -7,7 +7,7 @@ No topic's name has a colon or a slash, so a producer may be called anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 _TEXT = re.compile("([^/:]*)([/:]?)(.*)", re.DOTALL)
@@ -20,6 +20,14 @@ class Partition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}/{self.number}"
+
+
+def counts(known: Iterable[Partition]) -> dict[str, int]:
+    """How many partitions each topic has."""
+    found: dict[str, int] = {}
+    for each in known:
+        found[each.topic] = max(found.get(each.topic, 0), each.number + 1)
+    return found
 
 
 class Range(NamedTuple):

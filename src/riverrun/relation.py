@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, Self
 
 from riverrun.arguments import checked, shown
 from riverrun.clock import Pace
 from riverrun.columns import RowForm
+from riverrun.durations import Duration
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.kernels import sql
 from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.program import ReadTopic
+from riverrun.operators.joins.join import On
+from riverrun.operators.lookups.building import Asked as LookupAsked
+from riverrun.operators.lookups.building import lookup
+from riverrun.operators.lookups.lookup import How as LookupHow
+from riverrun.operators.lookups.lookup import WhenAway
 from riverrun.operators.registry import refuse_taken_kind
 from riverrun.outputs import Sink
 from riverrun.plan.building import call_of, checked_condition, checked_policy
@@ -141,6 +147,39 @@ class Relation:
                     where=node.at,
                     hint=f"key: {', '.join(key_of(self.node))}",
                 )
+
+    def lookup(
+        self,
+        database: str,
+        *,
+        table: str,
+        on: On,
+        columns: Sequence[str] | Mapping[str, str] | None = None,
+        schema: str | None = None,
+        how: LookupHow = "left",
+        cache: Duration | None = "5 minutes",
+        entries: int = 100_000,
+        away: WhenAway = "wait",
+        patience: Duration | None = None,
+        prefix: str = "",
+        name: str | None = None,
+        on_error: OnError | None = None,
+    ) -> Self:
+        """Add columns of a table that is in a database: `"postgresql://…"` or `"sqlite:///file"`.
+
+        `on` is a column, a list, or `{"column of the stream": "column of the table"}`; `columns`
+        are all others of the table, a list, or `{"column of the table": "its name here"}`. Their
+        types are the database's, or those in `schema`. What was found holds for `cache` (None: for
+        the batch), for at most so many `entries`; rows that match none get nulls, or, if `how` is
+        "inner", go. While the database is `away` the job waits for `patience`, or sets rows aside
+        or gives them nulls after it. `prefix` is put before the new names.
+        """
+        asked = LookupAsked(
+            table=table, on=on, columns=columns, schema=schema, how=how, cache=cache,
+            entries=entries, away=away, patience=patience, prefix=prefix, name=name,
+            on_error=on_error, at=caller(),
+        )  # fmt: skip
+        return replace(self, node=lookup(self.node, database, asked))
 
     def to(self, *sinks: str | Sink, on_error: OnError | None = None) -> None:
         """Write to Kafka topics (by name) or other sinks. All outputs leave together.

@@ -93,3 +93,8 @@ class Capturer(ABC):
     @abstractmethod
     def running(self) -> int | None:
         """The id of its process, if it runs."""
+
+    def died(self) -> bool:
+        """Whether its process has ended though nobody stopped it; `ensure` starts it again. What
+        runs elsewhere is watched there."""
+        return False

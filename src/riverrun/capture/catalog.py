@@ -47,6 +47,8 @@ class TableFacts:
     partitioned: bool
     rows: int | None
     """An estimate; None if the database has not counted yet."""
+    file: int | None
+    """Another one when the table is written anew, which the log does not tell."""
 
     @property
     def full_name(self) -> str:
@@ -82,7 +84,8 @@ _TABLE = """
 SELECT c.oid, c.relkind::text, c.relreplident::text, c.relpersistence::text,
        CASE WHEN c.reltuples >= 0 THEN c.reltuples::bigint END,
        EXISTS (SELECT FROM pg_class each WHERE each.reltoastrelid <> 0 AND (each.oid = c.oid
-               OR each.oid IN (SELECT relid FROM pg_partition_tree(c.oid))))
+               OR each.oid IN (SELECT relid FROM pg_partition_tree(c.oid)))),
+       pg_relation_filenode(c.oid)::bigint
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
 """
@@ -110,7 +113,7 @@ def facts(connection: Connection, table: str) -> TableFacts:
         raise DatabaseError(
             f"there is no table {schema}.{name}", hint=_similar(connection, schema, name)
         )
-    oid, kind, identity, persistence, rows, large = found
+    oid, kind, identity, persistence, rows, large, file = found
     if kind not in ("r", "p") or persistence != "p":
         raise DatabaseError(
             f"{schema}.{name} cannot be captured",
@@ -131,6 +134,7 @@ def facts(connection: Connection, table: str) -> TableFacts:
         large,
         kind == "p",
         rows,
+        file,
     )
 
 

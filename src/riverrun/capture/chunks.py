@@ -23,6 +23,7 @@ from riverrun.capture.catalog import Column, TableFacts
 from riverrun.capture.envelopes import CapturedTable, Envelopes, Out
 from riverrun.capture.ledger import Ledger, TableProgress
 from riverrun.capture.pgoutput import Cells, Note
+from riverrun.capture.seen import Seen
 from riverrun.capture.server import Server
 from riverrun.capture.snapshot import copied
 
@@ -31,32 +32,6 @@ MOST_HELD = 50_000
 """Changes: with more of them, the piece is read again later."""
 REMEMBERED = 20_000
 PREFIX = "riverrun"
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What a snapshot of the database has seen: PostgreSQL's `xmin:xmax:xip,…`."""
-
-    first_open: int
-    next: int
-    open: frozenset[int]
-
-    @staticmethod
-    def of(text: str) -> Seen:
-        first_open, following, still = text.split(":")
-        running = frozenset(map(int, still.split(","))) if still else frozenset[int]()
-        return Seen(int(first_open), int(following), running)
-
-    def whole(self, xid: int) -> int:
-        """A transaction's number, of which the log has the lower half."""
-        found = self.next >> 32 << 32 | xid
-        if found > self.next + (1 << 31):
-            return found - (1 << 32)
-        return found + (1 << 32) if found < self.next - (1 << 31) else found
-
-    def has(self, xid: int) -> bool:
-        number = self.whole(xid)
-        return number < self.next and number not in self.open
 
 
 @dataclass
@@ -122,6 +97,9 @@ class Pieces:
         progress = self.ledger.noted.tables[table]
         self.reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         try:
+            # first: a table that is written anew has no rows for those who began before
+            lock = sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(catalog.named(table))
+            self.reader.execute(lock)
             seen = Seen.of(self._asked("SELECT pg_current_snapshot()::text"))
             # one that was written to the topic already, but is not seen yet, cannot be ordered
             early = any(number in seen.open for number in map(seen.whole, self.recent))

@@ -36,6 +36,11 @@ class Captured:
     def topic(self) -> str:
         return f"{self.name}.{self.table}"
 
+    @property
+    def transactions(self) -> str:
+        """The topic that tells where transactions begin and end."""
+        return f"{self.name}.transaction"
+
 
 def declared(
     table: str,

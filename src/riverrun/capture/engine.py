@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 import traceback
+import uuid
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import psycopg
 from confluent_kafka import KafkaException
@@ -17,7 +18,7 @@ from riverrun.capture.catalog import TableFacts, with_schema
 from riverrun.capture.envelopes import CapturedTable, Envelopes, topic_of
 from riverrun.capture.evolution import Changed
 from riverrun.capture.files import Files, Wish
-from riverrun.capture.ledger import Held, Ledger, TableProgress, refuse_if_fenced
+from riverrun.capture.ledger import Held, Ledger, TableProgress
 from riverrun.capture.pgoutput import Cells
 from riverrun.capture.server import Server
 from riverrun.capture.snapshot import write_all
@@ -26,7 +27,7 @@ from riverrun.capture.stream import Stream, captured
 from riverrun.capture.wire import Wire
 from riverrun.config import Settings
 from riverrun.embedded import kafka, postgres
-from riverrun.errors import BrokerError, DatabaseError, RiverrunError
+from riverrun.errors import AlreadyRunning, BrokerError, DatabaseError, RiverrunError
 
 LOOK_EVERY = 0.3
 PAUSE, LONGEST_PAUSE = 0.3, 3.0
@@ -45,6 +46,8 @@ class Parts:
     ledger: Ledger
     envelopes: Envelopes
     partitions: dict[str, int]
+    fresh: set[str] = field(default_factory=set)
+    """Topics that were just made: nothing in them has to be taken back."""
 
     @property
     def tables(self) -> list[str]:
@@ -64,6 +67,9 @@ class Engine:
         self.asked: Wish | None = None
         self.looked_at = 0.0
         self.changed = False
+        self.token, self.claimed = str(uuid.uuid4()), False
+        self.careful = False
+        """After a failure each transaction is written by itself, so that those before it are."""
 
     def run(self) -> None:
         pause = PAUSE
@@ -72,13 +78,16 @@ class Engine:
             try:
                 self._attempt()
                 pause = PAUSE
+            except Over:
+                pass
             except KafkaException as error:
-                refuse_if_fenced(error, self.status.name)
                 self._told("starting", f"waiting for Kafka: {error.args[0].str()}")
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 self._told("starting", f"waiting for the database: {_first_line(error)}")
             except (Unreachable, BrokerError) as error:
                 self._told("starting", f"waiting: {error.text()}")
+            except AlreadyRunning:
+                raise
             except RiverrunError as error:
                 self._told("failed", error.text(), error)
             except Exception as error:  # whatever it is, nothing is lost, and it is told
@@ -92,6 +101,7 @@ class Engine:
             print(f"{time.strftime('%F %T')} {doing}: {error}", flush=True)
         self.status.doing, self.status.error = doing, error  # type: ignore[assignment]
         self.status.failed = cause.table if isinstance(cause, Changed) else None
+        self.careful = doing == "failed"
 
     def _over(self) -> bool:
         """Whether what is done now is to end: the wish has changed, or the process is to stop."""
@@ -107,7 +117,7 @@ class Engine:
             self.stopping.set()
             return
         if wish.paused:
-            self._paused()
+            self._paused(wish)
             return
         with ExitStack() as stack:
             parts = self._parts(wish, stack)
@@ -118,7 +128,10 @@ class Engine:
             self._further(parts)
             self._stream(parts, stack)
 
-    def _paused(self) -> None:
+    def _paused(self, wish: Wish) -> None:
+        if not self.status.tables:  # it was started so: how far it is, the ledger knows
+            with ExitStack() as stack:
+                self._known(self._parts(wish, stack))
         self.status.doing, self.status.error = "paused", None
         while not self._over():
             self.stopping.wait(LOOK_EVERY)
@@ -131,13 +144,15 @@ class Engine:
         server.check()
         ledger = Ledger(client, wish.name)
         stack.callback(ledger.close)
+        ledger.claim(self.token, again=self.claimed)
+        self.claimed = True
         topics.make(client, wish.name, topics.known(client))
 
-        def fetch(table: CapturedTable, cells: Cells) -> Cells:
+        def fetch(table: CapturedTable, cells: Cells, xid: int) -> Cells:
             names = [column.name for column in ledger.noted.tables[table.full_name].columns]
             keys = ledger.noted.tables[table.full_name].key
             key = dict(zip(keys, map(str, table.rows.key_cells(cells)), strict=True))
-            return server.fetched(table.full_name, names, key, cells)
+            return server.fetched(table.full_name, names, key, cells, xid=xid)
 
         envelopes = Envelopes(wish.name, server.name, fetch)
         return Parts(wish, server, ledger, envelopes, topics.known(client))
@@ -212,6 +227,9 @@ class Engine:
             name: (facts[name], self._captured(parts, name, progress))
             for name, progress in begun.items()
         }
+        for _, table in tables.values():
+            if table.topic not in parts.fresh:
+                ledger.send(parts.envelopes.cleared(table, exported.lsn))
         write_all(server.database, exported, tables, ledger, parts.envelopes, count=self._counted)
         wire.close()
         for name, progress in begun.items():
@@ -231,32 +249,37 @@ class Engine:
         return captured(parts.server, progress, name=name, partitions=count, like=None)
 
     def _make_topics(self, parts: Parts, facts: dict[str, TableFacts]) -> None:
+        self.status.incomplete = {name for name, each in facts.items() if each.incomplete}
         for name, each in facts.items():
             topic = topic_of(parts.wish.name, name)
-            if topic not in parts.partitions:
+            if topic in parts.partitions:
+                topics.check(parts.ledger.client, topic, each)
+            else:
                 count = parts.wish.partitions
                 topics.make_for(parts.ledger.client, topic, each, partitions=count)
                 parts.partitions[topic] = count
-            if each.incomplete:
-                self.status.incomplete.add(name)
+                parts.fresh.add(topic)
 
     def _further(self, parts: Parts) -> None:
         """Tables that were added, and snapshots that were asked for again."""
         ledger, noted = parts.ledger, parts.ledger.noted.tables
-        new = [name for name in parts.tables if name not in noted]
-        facts = parts.server.facts(new)
+        there = parts.server.oids(parts.tables)
+        self.status.gone = set(parts.tables) - set(there)
+        facts = parts.server.facts(there)
+        new = {name: facts[name] for name, oid in there.items() if _new(noted.get(name), oid)}
         self._make_topics(parts, facts)
-        parts.server.publish(parts.slot, parts.tables)
-        for name, each in facts.items():
+        parts.server.publish(parts.slot, list(there))
+        for name, each in new.items():
             topic = topic_of(parts.wish.name, name)
             progress = TableProgress(each.oid, topic, each.key, each.columns, expected=each.rows)
-            table = self._captured(parts, name, progress)
-            ledger.send(parts.envelopes.cleared(table, ledger.noted.lsn))
+            if topic not in parts.fresh:
+                table = self._captured(parts, name, progress)
+                ledger.send(parts.envelopes.cleared(table, ledger.noted.lsn))
             ledger.note_table(name, progress)
         for name, progress in list(noted.items()):
-            asked = parts.wish.snapshots.get(name, 0) > progress.snapshots
+            asked = parts.wish.snapshots.get(name, 0) > progress.snapshots and name in there
             if asked and progress.loaded and not progress.reading:
-                expected = parts.server.facts([name])[name].rows
+                expected = facts[name].rows
                 begun = progress.with_(reading=True, after=None, rows=0, expected=expected)
                 ledger.note_table(name, begun)
         ledger.commit()
@@ -265,13 +288,26 @@ class Engine:
     def _stream(self, parts: Parts, stack: ExitStack) -> None:
         wire = Wire(parts.server.database)
         stack.callback(wire.close)
+        parts.server.take_over(parts.slot)
         wire.start(parts.slot, parts.ledger.noted.lsn)
         stream = Stream(parts.server, parts.ledger, parts.envelopes, self.status, wire=wire)
         stack.callback(stream.pieces.close)
-        stream.partitions = parts.partitions
+        stream.partitions, stream.careful = parts.partitions, self.careful
+        if not self.careful:
+            self._goes_on()
+        stream.run(self._over, self._goes_on)
+
+    def _goes_on(self) -> None:
+        """All that waits is read."""
+        if self.status.doing != "streaming":
+            print(f"{time.strftime('%F %T')} streaming", flush=True)
         self.status.doing, self.status.error, self.status.failed = "streaming", None, None
-        print(f"{time.strftime('%F %T')} streaming", flush=True)
-        stream.run(self._over)
+        self.careful = False
+
+
+def _new(before: TableProgress | None, oid: int) -> bool:
+    """Whether a table was never captured, or is another one of the same name."""
+    return before is None or before.oid != oid
 
 
 def _first_line(error: Exception) -> str:

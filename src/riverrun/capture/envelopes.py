@@ -15,8 +15,10 @@ from riverrun.formats.debezium import UNAVAILABLE
 
 CONNECTOR = "postgresql"
 _OF_BYTES = '"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="'
-Fetch = Callable[["CapturedTable", Cells], Cells]
-"""The values that a row has now where the log left them out."""
+NO_KEY = "{}"
+"""Of truncating: compacted topics take no record without a key, and the last one will do."""
+Fetch = Callable[["CapturedTable", Cells, int], Cells]
+"""The values that a row has, after a transaction or later, where the log left them out."""
 
 
 class Out(NamedTuple):
@@ -148,7 +150,7 @@ class Envelopes:
             new = tuple(o if n is UNCHANGED else n for n, o in zip(new, old, strict=True))
         moved = old is not None and table.rows.key_cells(old) != table.rows.key_cells(new)
         if UNCHANGED in new and (moved or not table.loaded):
-            new = self.fetch(table, new)
+            new = self.fetch(table, new, within.xid)
         if old is None or not moved:
             before = table.rows.row(old) if old is not None and table.whole else "null"
             yield self._put(table, "u", new, within=within, lsn=lsn, before=before)
@@ -184,13 +186,14 @@ class Envelopes:
         """One for each partition: each tells the rows that it has told of."""
         for partition in range(table.partitions):
             value = self._value(table, "t", "null", "null", within=within, lsn=lsn)
-            yield Out(table.topic, None, value, partition)
+            yield Out(table.topic, NO_KEY, value, partition)
 
     def cleared(self, table: CapturedTable, lsn: int) -> Iterator[Out]:
         """Before a snapshot: what the topic had of the table is no more."""
         for partition in range(table.partitions):
             source = self._source(table, "true", time.time_ns() // 1000, None, lsn)
-            yield Out(table.topic, None, _envelope("t", "null", "null", source, "null"), partition)
+            value = _envelope("t", "null", "null", source, "null")
+            yield Out(table.topic, NO_KEY, value, partition)
 
     def reading(self, table: CapturedTable, snapshot: str, lsn: int) -> Callable[[Cells], Out]:
         """How rows of a snapshot are written that holds at a position of the log."""

@@ -83,6 +83,10 @@ class Files:
         tables = tuple(TableState(**each) for each in found["tables"])
         return CaptureState(**{**found, "tables": tables})
 
+    def forget_state(self) -> None:
+        """What a process that is gone has told."""
+        (self.folder / "state.json").unlink(missing_ok=True)
+
     def tell(self, state: CaptureState) -> None:
         private.replace(self.folder / "state.json", json.dumps(asdict(state)))
 

@@ -28,6 +28,8 @@ SETTINGS = {
     "segment.bytes": str(4 << 20),
     "min.cleanable.dirty.ratio": "0.1",
 }
+LARGEST = 64 << 20
+"""Bytes of a record: a row may be large."""
 PRODUCER: dict[str, Any] = {
     "enable.idempotence": "true",
     "partitioner": "murmur2_random",  # as Java's
@@ -36,20 +38,16 @@ PRODUCER: dict[str, Any] = {
     "batch.size": str(1 << 20),
     "queue.buffering.max.messages": "500000",
     "queue.buffering.max.kbytes": str(256 << 10),
+    "message.max.bytes": str(LARGEST),
     "transaction.timeout.ms": "600000",  # of the largest transaction of the source
     "reconnect.backoff.ms": "10",
     "reconnect.backoff.max.ms": "1000",
 }
 ATTEMPT = 30.0
 PATIENCE = 120.0
-FENCED = (
-    KafkaError._FENCED,
-    KafkaError.PRODUCER_FENCED,
-    KafkaError.INVALID_PRODUCER_EPOCH,
-)
 ANY = -1
 """Where the key belongs."""
-CAPTURE, POSITION, TABLE = "capture", "position", "table "
+CAPTURE, POSITION, OWNER, TABLE = "capture", "position", "owner", "table "
 
 Stage = Literal["initial", "streaming"]
 
@@ -98,6 +96,8 @@ class Noted:
 
     held: Held | None = None
     lsn: int = 0
+    owner: str | None = None
+    """The process that was started last."""
     tables: dict[str, TableProgress] = field(default_factory=dict)
 
     def take(self, key: str, value: dict[str, Any]) -> None:
@@ -105,6 +105,8 @@ class Noted:
             self.held = Held(**value)
         elif key == POSITION:
             self.lsn = value["lsn"]
+        elif key == OWNER:
+            self.owner = value["process"]
         elif key.startswith(TABLE):
             self.tables[key.removeprefix(TABLE)] = _table(value)
         else:
@@ -140,6 +142,19 @@ class Ledger:
         self.pending = 0
         self.open = False
 
+    def claim(self, process: str, *, again: bool) -> None:
+        """A process that was started writes until a later one is: it may have been frozen
+        meanwhile, and would fence the other in turn."""
+        if not again:
+            self._note(OWNER, {"process": process})
+            self.commit()
+        elif self.noted.owner != process:
+            raise AlreadyRunning(
+                "another process captures the same database",
+                where=self.topic,
+                hint="`riverrun capture list` there shows it; this one ends",
+            )
+
     def send(self, records: Iterable[Out]) -> None:
         if not self.open:
             self.producer.begin_transaction()
@@ -155,6 +170,10 @@ class Ledger:
                 break
             except BufferError:
                 self.producer.poll(0.1)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                    raise _too_large(out) from error
+                raise
         self.pending += 1
         if self.pending % 1000 == 0:
             self.producer.poll(0)
@@ -204,15 +223,14 @@ class Ledger:
         if start == end:
             return
         for read in RangeReader(self.client).read([[Range(place, start, end)]]):
-            for columns in read.values():
-                for key, value in zip(columns.keys, columns.values, strict=True):
-                    self.noted.take((key or b"").decode(), json.loads(value or b"{}"))
+            for each in (row for records in read.values() for row in records.to_pylist()):
+                self.noted.take(each["__key"].decode(), json.loads(each["__value"]))
 
 
-def refuse_if_fenced(error: KafkaException, name: str) -> None:
-    if error.args[0].code() in FENCED:
-        raise AlreadyRunning(
-            "another process captures the same database",
-            where=name,
-            hint="`riverrun capture list` there shows it; this one ends",
-        ) from error
+def _too_large(out: Out) -> TopicError:
+    return TopicError(
+        "a row is larger than a record can be",
+        where=out.topic,
+        got=f"{len(out.value or ''):,} characters, key {out.key}",
+        hint=f"a record has at most {LARGEST:,} bytes: make the row smaller",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -19,8 +20,17 @@ from riverrun.capture.server import Server
 from riverrun.config import Settings
 from riverrun.embedded import kafka, postgres, process
 from riverrun.embedded.lock import exclusive
-from riverrun.errors import ConfigError, DatabaseError, InputError, NoTopic, RiverrunError
+from riverrun.errors import (
+    ConfigError,
+    DatabaseError,
+    InputError,
+    NoTopic,
+    RiverrunError,
+    ServerError,
+)
 from riverrun.kafka import admin
+
+STARTS_WITHIN = 20.0
 
 
 class OwnCapturer(Capturer):
@@ -64,11 +74,22 @@ class OwnCapturer(Capturer):
             )
 
     def _start(self) -> None:
-        self.files.note_pid(process.spawn(self.files.command, output=self.files.log))
+        left = process.search(str(self.files.folder))
+        if left is not None:  # whoever started it was killed before the id was noted
+            self.files.note_pid(left.pid)
+            return
+        self.files.forget_state()
+        pid = process.spawn(self.files.command, output=self.files.log)
+        self.files.note_pid(pid)
+        give_up = time.monotonic() + STARTS_WITHIN
+        while process.alive(pid) and process.marked(pid, str(self.files.folder)) is None:
+            if time.monotonic() > give_up:
+                raise ServerError("the capture does not start", where=self.files.log)
+            time.sleep(0.01)
 
     def process(self) -> psutil.Process | None:
-        pid, mark = self.files.pid(), str(self.files.folder)
-        return process.marked(pid, mark) if pid is not None else process.search(mark)
+        pid = self.files.pid()
+        return process.marked(pid, str(self.files.folder)) if pid is not None else None
 
     def state(self) -> CaptureState:
         wish = self.files.wish()
@@ -158,11 +179,14 @@ class OwnCapturer(Capturer):
         if not self.files.folder.exists():
             return False
         with exclusive(self.files.lock):
-            found = self.process()
+            found = self.process() or process.search(str(self.files.folder))
             if found is not None:
                 process.stop(found)
-                self.files.note_pid(None)
+            self.files.note_pid(None)
             return found is not None
+
+    def died(self) -> bool:
+        return self.files.pid() is not None and self.process() is None
 
     def running(self) -> int | None:
         found = self.process()

@@ -15,7 +15,9 @@ from riverrun.capture import catalog
 from riverrun.capture.address import connected, shown
 from riverrun.capture.catalog import Kinds, TableFacts
 from riverrun.capture.pgoutput import UNCHANGED, Cells
+from riverrun.capture.seen import Seen
 from riverrun.errors import DatabaseError
+from riverrun.schema import quoted
 
 OLDEST = 140000
 PATIENCE = 15.0
@@ -52,6 +54,10 @@ class SlotFacts:
                 "its disk may fill up (max_slot_wal_keep_size)"
             )
         return None
+
+
+def _text(table: str) -> str:
+    return ".".join(map(quoted, table.split(".", 1)))
 
 
 def _size(count: int) -> str:
@@ -111,8 +117,18 @@ class Server:
         found = self.connection.execute(_SLOT, (slot,)).fetchone()
         return SlotFacts(*found) if found else None
 
+    def take_over(self, slot: str) -> None:
+        """Whoever reads the log of the slot is sent away: it was started before."""
+        query = "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots"
+        give_up = time.monotonic() + PATIENCE
+        while (facts := self.slot(slot)) and facts.active and time.monotonic() < give_up:
+            with suppress(psycopg.errors.InsufficientPrivilege):  # another user's: it may end
+                self.connection.execute(f"{query} WHERE slot_name = %s AND active", (slot,))
+            time.sleep(0.05)
+
     def drop_slot(self, slot: str) -> None:
         """A slot is in use until its last reader's connection has ended."""
+        self.take_over(slot)
         give_up = time.monotonic() + PATIENCE
         while self.slot(slot) is not None:
             try:
@@ -157,37 +173,58 @@ class Server:
                 hint=f"let the owner of the tables run: {made}",
             ) from error
 
+    def oids(self, tables: Iterable[str]) -> dict[str, int]:
+        """The object ids of those tables that are there."""
+        query = "SELECT to_regclass(%s)::oid::bigint"
+        found = {table: self.ask(query, _text(table)) for table in tables}
+        return {table: oid for table, oid in found.items() if oid is not None}
+
     def facts(self, tables: Iterable[str]) -> dict[str, TableFacts]:
         return {table: catalog.facts(self.connection, table) for table in tables}
 
-    def settled(self) -> None:
-        """Waits until every transaction that runs now has ended."""
-        until = self.ask("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
-        while self._oldest() < until:
-            time.sleep(0.05)
-
-    def _oldest(self) -> int:
-        return int(self.ask("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"))
-
-    def fetched(self, table: str, columns: list[str], key: dict[str, str], cells: Cells) -> Cells:
+    def fetched(
+        self, table: str, columns: list[str], key: dict[str, str], cells: Cells, *, xid: int
+    ) -> Cells:
         """A row with the values that it has now where the log left them out.
 
-        If it is not there any more, a later change says so, and null will do.
+        If it is not there any more, a later change says so, and null will do. The transaction is
+        waited for: what is in the log may not be seen yet.
         """
         missing = [name for name, cell in zip(columns, cells, strict=True) if cell is UNCHANGED]
-        picked = sql.SQL(", ").join(
-            sql.SQL("{}::text").format(sql.Identifier(name)) for name in missing
-        )
-        where = sql.SQL(" AND ").join(
-            sql.SQL("{} = {}").format(sql.Identifier(name), sql.Literal(value))
-            for name, value in key.items()
-        )
-        query = sql.SQL("SELECT {} FROM {} WHERE {}").format(picked, catalog.named(table), where)
-        row = None
+        query = _query_of(table, missing, key)
+        values: list[Any] = [None] * len(missing)
         with suppress(psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedTable):
-            row = self.connection.execute(query).fetchone()
-        now = dict(zip(missing, row or [None] * len(missing), strict=True))
+            seen, *values = self._one(query)
+            while not Seen.of(seen).has(xid):
+                time.sleep(0.002)
+                seen, *values = self._one(query)
+        now = dict(zip(missing, values, strict=True))
         return tuple(
             now[name] if cell is UNCHANGED else cell
             for name, cell in zip(columns, cells, strict=True)
         )
+
+    def await_seen(self, xid: int) -> None:
+        """Until what a transaction of the log has done is visible to all."""
+        while not Seen.of(self.ask("SELECT pg_current_snapshot()::text")).has(xid):
+            time.sleep(0.002)
+
+    def _one(self, query: sql.Composed) -> tuple[Any, ...]:
+        found = self.connection.execute(query).fetchone()
+        assert found is not None
+        return tuple(found)
+
+
+def _query_of(table: str, columns: list[str], key: dict[str, str]) -> sql.Composed:
+    """What the snapshot has seen, and some values of a row, null if it is not there."""
+    picked = sql.SQL(", ").join(
+        sql.SQL("{}::text").format(sql.Identifier(name)) for name in columns
+    )
+    where = sql.SQL(" AND ").join(
+        sql.SQL("{} = {}").format(sql.Identifier(name), sql.Literal(value))
+        for name, value in key.items()
+    )
+    return sql.SQL(
+        "SELECT seen, found.* FROM (SELECT pg_current_snapshot()::text AS seen) AS s "
+        "LEFT JOIN (SELECT {} FROM {} WHERE {}) AS found ON true"
+    ).format(picked, catalog.named(table), where)

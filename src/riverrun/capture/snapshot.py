@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import psycopg
@@ -18,8 +19,8 @@ from riverrun.capture.wire import Exported
 from riverrun.errors import DatabaseError
 
 ALL = sql.SQL("")
-AT_ONCE = 50_000
-"""Rows of one transaction of Kafka."""
+AT_ONCE, TOGETHER = 50_000, 1000
+"""Rows of one transaction of Kafka, and rows that are counted together."""
 Count = Callable[[str, int], None]
 """Hears how many rows of a table are written."""
 
@@ -56,15 +57,13 @@ def write_all(
         )
         for name, (facts, table) in tables.items():
             _lock(connection, facts)
-            ledger.send(envelopes.cleared(table, exported.lsn))
             read = envelopes.reading(table, "true", exported.lsn)
-            rows = 0
-            for cells in copied(connection, name, facts.columns):
-                ledger.send((read(cells),))
-                rows += 1
-                if rows % 1000 == 0:
-                    count(name, rows)
-                if rows % AT_ONCE == 0:
+            found, rows = copied(connection, name, facts.columns), 0
+            while some := list(islice(found, TOGETHER)):
+                ledger.send(map(read, some))
+                rows += len(some)
+                count(name, rows)
+                if ledger.pending >= AT_ONCE:
                     ledger.commit()
             ledger.commit()
             count(name, rows)
@@ -74,7 +73,8 @@ def _lock(connection: psycopg.Connection[Any], facts: TableFacts) -> None:
     """From here on the table keeps its columns; they are those of the snapshot."""
     table = catalog.named(facts.full_name)
     connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(table))
-    if catalog.facts(connection, facts.full_name).columns != facts.columns:
+    now = catalog.facts(connection, facts.full_name)
+    if (now.columns, now.file) != (facts.columns, facts.file):
         raise DatabaseError(
             f"{facts.full_name} was altered while its snapshot began", hint="it begins again"
         )

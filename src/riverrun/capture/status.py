@@ -39,6 +39,8 @@ class Status:
     """Of a snapshot that goes on."""
     incomplete: set[str] = field(default_factory=set)
     """Tables whose log leaves values out."""
+    gone: set[str] = field(default_factory=set)
+    """Tables that were dropped."""
     failed: str | None = None
     """The table that the error is of."""
     slot_facts: SlotFacts | None = None
@@ -60,7 +62,10 @@ class Status:
 
     def _table(self, name: str, progress: TableProgress) -> TableState:
         doing: Doing = progress.doing
-        if self.failed == name:
+        error = self.error if self.failed == name else None
+        if name in self.gone:
+            doing, error = "failed", "the table was dropped"
+        elif self.failed == name:
             doing = "failed"
         elif doing == "streaming" and self.doing == "paused":
             doing = "paused"
@@ -70,7 +75,7 @@ class Status:
             doing,
             max(self.rows.get(name, 0), progress.rows),
             progress.expected,
-            self.error if self.failed == name else None,
+            error,
         )
 
     def _seconds(self) -> float | None:

@@ -14,7 +14,7 @@ from riverrun.capture.envelopes import (
     RowWriter,
     Transaction,
 )
-from riverrun.capture.evolution import evolved, key_after
+from riverrun.capture.evolution import Changed, evolved, key_after
 from riverrun.capture.ledger import Ledger, TableProgress
 from riverrun.capture.pgoutput import (
     Begin,
@@ -35,6 +35,8 @@ AT_ONCE = 20_000
 LONGEST = 0.2
 """Records of one transaction of Kafka, and seconds that it may take, if more keeps coming."""
 IDLE = 0.05
+LOOK_EVERY = 5.0
+A_WHILE = 1.0
 
 
 def captured(
@@ -66,8 +68,13 @@ class Stream:
         self.skipping = False
         self.open_since = 0.0
         self.pieces = Pieces(server, ledger, envelopes)
+        self.careful = False
+        """Each transaction of the source is one of Kafka."""
+        self.begun_at = self.looked_at = time.monotonic()
 
-    def run(self, over: Callable[[], bool]) -> None:
+    def run(self, over: Callable[[], bool], even: Callable[[], None]) -> None:
+        """`even` hears that all which waited is written. Ends when tables are not those any more
+        that the capture began with."""
         while not (self.transaction is None and self.pieces.piece is None and over()):
             logged = self.wire.next()
             if logged is not None:
@@ -75,11 +82,29 @@ class Stream:
                 continue
             if self.transaction is None:
                 self._flush()
-                self.status.even_at = time.time()
+                if self._nothing_waits():
+                    even()
+                    self.status.even_at = time.time()
+                    self.careful = False
+                if self._other_tables():
+                    return
                 if self.pieces.next_table() is not None:
                     self.pieces.take()
             self._acknowledge()
             self.wire.wait(IDLE)
+
+    def _nothing_waits(self) -> bool:
+        return not self.careful or time.monotonic() - self.begun_at > A_WHILE
+
+    def _other_tables(self) -> bool:
+        """Whether a table was dropped, or made again: looked at now and then."""
+        if time.monotonic() - self.looked_at < LOOK_EVERY or self.pieces.piece is not None:
+            return False
+        self.looked_at = time.monotonic()
+        known = self.ledger.noted.tables
+        now = self.server.oids(known)
+        gone = {name for name in known if name not in now}
+        return gone != self.status.gone & set(known) or any(known[n].oid != now[n] for n in now)
 
     def _take(self, logged: Logged) -> None:
         message = decoded(logged.data)
@@ -147,7 +172,7 @@ class Stream:
         self.lsn = message.end_lsn
         self.status.even_at = within.at / 1e6
         late = time.monotonic() - self.open_since > LONGEST
-        if self.ledger.open and (self.ledger.pending > AT_ONCE or late):
+        if self.ledger.open and (self.careful or self.ledger.pending > AT_ONCE or late):
             self._flush()
             self._acknowledge()
             if self.pieces.next_table() is not None:
@@ -182,19 +207,36 @@ class Stream:
         if oid in self.tables:
             return self.tables[oid]
         relation = self.relations[oid]
-        name = f"{relation.schema}.{relation.table}"
-        progress = self.ledger.noted.tables.get(name)
-        if progress is None:
+        name = self._known_as(relation)
+        if name is None:
             return None
+        progress = self.ledger.noted.tables[name]
         progress = self._up_to_date(name, progress, relation)
         self.tables[oid] = self._captured(name, progress, relation)
         return self.tables[oid]
+
+    def _known_as(self, relation: Relation) -> str | None:
+        """The name of a captured table, also where it had another for a time."""
+        name, known = f"{relation.schema}.{relation.table}", self.ledger.noted.tables
+        if name in known:
+            return name
+        before = next((each for each in known if known[each].oid == relation.oid), None)
+        if before is not None and self.server.oids([before]).get(before) != relation.oid:
+            raise Changed(
+                before,
+                f"the table {before} was renamed",
+                got=name,
+                hint="give it its name back; or `riverrun capture remove`, and capture it anew",
+            )
+        return before
 
     def _up_to_date(self, name: str, progress: TableProgress, relation: Relation) -> TableProgress:
         here = [(column.name, column.type) for column in relation.columns]
         columns = progress.columns
         if [(column.name, column.type) for column in columns] != here:
             accepted = progress.doing == "snapshot" and progress.after is None
+            if self.transaction is not None:
+                self.server.await_seen(self.transaction.xid)
             found = catalog.columns(self.server.connection, relation.oid)
             now = {each.number: each for each in found}
             columns = evolved(progress.columns, relation, now, accepted=accepted)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from riverrun.capture.catalog import TableFacts
 from riverrun.capture.envelopes import transaction_topic
+from riverrun.capture.ledger import LARGEST
+from riverrun.errors import TopicError
 from riverrun.kafka import admin
 
 COMPACTED = {
@@ -24,8 +26,19 @@ def make(client: Mapping[str, str], name: str, partitions: Mapping[str, int]) ->
 
 def make_for(client: Mapping[str, str], topic: str, facts: TableFacts, *, partitions: int) -> None:
     """The topic of a table. Compaction would lose values that later changes leave out."""
-    config = KEPT if facts.incomplete else COMPACTED
+    config = {**(KEPT if facts.incomplete else COMPACTED), "max.message.bytes": str(LARGEST)}
     admin.create_topic(client, topic, partitions=partitions, config=config)
+
+
+def check(client: Mapping[str, str], topic: str, facts: TableFacts) -> None:
+    """A topic that is there keeps what readers need."""
+    if facts.incomplete and "compact" in admin.settings(client, topic)["cleanup.policy"]:
+        raise TopicError(
+            f"the topic {topic} is compacted, and would lose values",
+            got=f"large values that stay as they were are not in the log of {facts.full_name}",
+            hint=f"ALTER TABLE {facts.full_name} REPLICA IDENTITY FULL; or set cleanup.policy="
+            "delete and retention.ms=-1 on the topic",
+        )
 
 
 def known(client: Mapping[str, str]) -> dict[str, int]:

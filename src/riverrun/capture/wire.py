@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import pq
 
-from riverrun.capture.address import connected
+from riverrun.capture.address import Unreachable, connected
 from riverrun.capture.pgoutput import EPOCH, lsn_of, lsn_text
 from riverrun.errors import DatabaseError
 
 STATUS_EVERY = 1.0
+IN_USE = b"55006"
 _DATA = struct.Struct("!qqq")
 _KEEPALIVE = struct.Struct("!qqB")
 _STATUS = struct.Struct("!cqqqqB")
@@ -65,6 +66,8 @@ class Wire:
         found = self.pg.exec_(command.encode())
         if found.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COPY_BOTH):
             message = (found.error_message or b"").decode(errors="replace").strip()
+            if found.error_field(pq.DiagnosticField.SQLSTATE) == IN_USE:
+                raise Unreachable("another process still reads the log", got=message)
             raise DatabaseError("the database refuses to give its log", got=message)
         return found
 

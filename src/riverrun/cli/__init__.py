@@ -16,9 +16,8 @@ from riverrun.errors import JobError, RiverrunError
 
 COMMANDS = (
     "backup", "bench", "capture", "check", "clocks", "control", "dead", "demo", "describe", "down",
-    "lag",
-    "package", "pause", "produce", "ps", "restore", "resume", "run", "status", "stop", "submit",
-    "tail", "topics", "try", "up",
+    "lag", "package", "pause", "produce", "ps", "rebuild", "restore", "resume", "run", "search",
+    "status", "stop", "submit", "tail", "topics", "try", "up", "verify",
 )  # fmt: skip
 
 

@@ -20,6 +20,8 @@ from riverrun.cli import clocks
 from riverrun.delivery.alerts import alert_text, begun_and_over
 
 ROWS = 15
+WARNINGS = ("warning: ", "over: ")
+"""What is told on standard error, also to programs."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -86,7 +88,9 @@ class LiveView:
             self.live.stop()
 
     def tell(self, text: str) -> None:
-        if not self.quiet:
+        if text.startswith(WARNINGS):
+            click.echo(text, err=True)
+        elif not self.quiet:
             self.console.print(
                 Text(f"{time.monotonic() - self.started_at:5.1f} s  {text}", style="dim")
             )

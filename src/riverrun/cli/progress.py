@@ -13,6 +13,7 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     TimeElapsedColumn,
+    TimeRemainingColumn,
 )
 
 Tell = Callable[[int, int], None]
@@ -27,10 +28,15 @@ def count_bar() -> AbstractContextManager[Tell]:
     return _bar(MofNCompleteColumn())
 
 
+def long_bar() -> AbstractContextManager[Tell]:
+    """With the time that is to go."""
+    return _bar(MofNCompleteColumn(), TimeRemainingColumn())
+
+
 @contextmanager
-def _bar(column: ProgressColumn) -> Iterator[Tell]:
+def _bar(*own: ProgressColumn) -> Iterator[Tell]:
     console = Console(stderr=True)
-    columns = (BarColumn(), column, TimeElapsedColumn())
+    columns = (BarColumn(), *own, TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("working")
         yield lambda done, total: progress.update(task, completed=done, total=total)

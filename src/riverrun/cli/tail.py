@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import chain, islice
+from threading import Event
 from typing import Any
 
 import click
 from confluent_kafka import Message
 
 from riverrun import exact
-from riverrun.cli import options, say_json
+from riverrun.cli import interrupts, options, say_json
 from riverrun.embedded import kafka
 from riverrun.errors import InputError
 from riverrun.kafka.browse import Browser, Offsets
@@ -43,25 +44,27 @@ def command(topic: str, **given: Any) -> None:
     """
     show = _show_json if given["as_json"] else _show
     moment = _moment(given["start"])
-    with Browser(kafka.client(options.settings(given["brokers"])), topic) as browser:
-        try:
-            for message in _chosen(browser, moment, given):
-                show(message)
-        except KeyboardInterrupt:
+    browser = Browser(kafka.client(options.settings(given["brokers"])), topic)
+    with interrupts.heard() as ended, browser:
+        for message in _chosen(browser, moment, given, ended):
+            if ended.is_set():
+                break
+            show(message)
+        if ended.is_set():
             # How following ends: nothing went wrong.
             click.echo(err=True)
 
 
 def _chosen(
-    browser: Browser, moment: str | datetime | None, given: dict[str, Any]
+    browser: Browser, moment: str | datetime | None, given: dict[str, Any], ended: Event
 ) -> Iterator[Message]:
     count, follow = given["count"], given["follow"]
     if moment is None:
         last = browser.last(COUNT if count is None else count)
-        return chain(last, browser.follow(browser.latest) if follow else ())
+        return chain(last, browser.follow(browser.latest, ended) if follow else ())
     starts = _starts(browser, moment)
     endless = follow or moment == "latest"
-    return islice(browser.follow(starts) if endless else browser.read(starts), count)
+    return islice(browser.follow(starts, ended) if endless else browser.read(starts), count)
 
 
 def _starts(browser: Browser, moment: str | datetime) -> Offsets:

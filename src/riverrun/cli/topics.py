@@ -1,4 +1,4 @@
-"""`riverrun topics`: list, create, delete and describe topics."""
+"""`riverrun topics`: list, create, delete, describe and alter topics."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import click
 
 from riverrun.cli import options, say_json
 from riverrun.cli.grid import print_grid
+from riverrun.cli.left import print_left, setting_line
+from riverrun.cli.progress import count_bar
 from riverrun.embedded import kafka
 from riverrun.errors import InputError
-from riverrun.kafka import admin
+from riverrun.kafka import admin, compaction
 from riverrun.kafka.admin import APPEND_TIME, TIMESTAMP_TYPE
-from riverrun.kafka.browse import Browser
+from riverrun.kafka.compaction import table_settings
 
 
 @click.group("topics", invoke_without_command=True)
@@ -20,13 +22,14 @@ from riverrun.kafka.browse import Browser
 @options.json_option
 @click.pass_context
 def command(ctx: click.Context, brokers: str | None, as_json: bool) -> None:
-    """List the topics of the broker, or create, delete and describe one.
+    """List the topics of the broker, or create, delete, describe and alter one.
 
     \b
     riverrun topics
     riverrun topics create clicks --partitions 4
     riverrun topics create prices --compact --config segment.ms=60000
     riverrun topics describe clicks --json
+    riverrun topics alter prices min.compaction.lag.ms=86400000
     riverrun topics delete clicks --yes
     """
     if ctx.invoked_subcommand is None:
@@ -66,10 +69,14 @@ def create(ctx: click.Context, /, name: str, **given: Any) -> None:
     riverrun topics create clicks --partitions 4
     riverrun topics create prices --compact --config segment.ms=60000
     riverrun topics create clicks --append-time
+
+    Compaction leaves records alone for the `compaction_lag` of the settings, a day if they say
+    nothing: a batch that is run again must find all that it has read.
     """
-    config = {"cleanup.policy": "compact"} if given["compact"] else {}
+    lag = options.settings().compaction_lag // 1000
+    config = table_settings(lag) if given["compact"] else {}
     config |= {TIMESTAMP_TYPE: APPEND_TIME} if given["append_time"] else {}
-    config |= dict(map(_setting, given["config"]))
+    config |= dict(_setting(text, "--config") for text in given["config"])
     partitions: int = given["partitions"]
     admin.create_topic(_client(given["brokers"], ctx), name, partitions=partitions, config=config)
     if _json(given["as_json"], ctx):
@@ -104,36 +111,70 @@ def delete(ctx: click.Context, /, name: str, **given: Any) -> None:
 
 @command.command("describe")
 @click.argument("name")
-@click.option("--count", is_flag=True, help="Read the topic, and count its committed records.")
+@click.option("--count", is_flag=True, help="Read the topic, and count what is there.")
 @options.brokers_option
 @options.json_option
 @click.pass_context
 def describe(
     ctx: click.Context, name: str, count: bool, brokers: str | None, as_json: bool
 ) -> None:
-    """Show a topic's partitions with their offsets, and its settings.
+    """Show a topic's partitions with their offsets, and the settings that it lives by.
+
+    With --count the topic is read: how many committed records are there of all offsets that were
+    given out, of how many keys, how many are marks of deletion, the bytes of keys and values, and
+    how much of them is superseded by a later record of the same key: what compaction may still
+    remove. Brokers do not tell more of it.
 
     \b
     riverrun topics describe clicks
-    riverrun topics describe clicks --count
+    riverrun topics describe prices --count
     """
     client = _client(brokers, ctx)
-    topic = admin.describe(client, name)
-    counted = {"records": _count(client, name)} if count else {}
-    if _json(as_json, ctx):
-        say_json({**_as_dict(topic), **counted, "offsets": [vars(p) for p in topic.partitions]})
-        return
-    rows = [(str(p.number), f"{p.start:,}", f"{p.end:,}") for p in topic.partitions]
-    print_grid(
-        ["partition", "first offset", "next offset"], rows, numbers={"first offset", "next offset"}
+    topic, settings = (
+        admin.describe(client, name),
+        compaction.deciding(admin.settings(client, name)),
     )
-    for setting, value in {**counted, **topic.config}.items():
-        click.echo(f"{setting} = {value}")
+    with count_bar() as progress:
+        counts = compaction.left(client, name, progress) if count else {}
+    if _json(as_json, ctx):
+        say_json(_described(topic, settings, counts))
+        return
+    print_left(topic, counts)
+    for setting, value in {**settings, **topic.config}.items():
+        click.echo(setting_line(setting, value, own=setting in topic.config))
 
 
-def _count(client: dict[str, str], topic: str) -> int:
-    with Browser(client, topic) as browser:
-        return sum(1 for _ in browser.read(browser.earliest))
+def _described(
+    topic: admin.Topic, settings: dict[str, str], counts: dict[int, compaction.Left]
+) -> dict[str, Any]:
+    offsets = [vars(p) | (counts[p.number].facts() if counts else {}) for p in topic.partitions]
+    every = [each.facts() for each in counts.values()]
+    totals = {name: sum(each[name] for each in every) for name in every[0]} if every else {}
+    return {**_as_dict(topic), "settings": settings, **totals, "offsets": offsets}
+
+
+@command.command("alter")
+@click.argument("name")
+@click.argument("settings", nargs=-1, required=True, metavar="SETTING=VALUE…")
+@options.brokers_option
+@options.json_option
+@click.pass_context
+def alter(ctx: click.Context, /, name: str, **given: Any) -> None:
+    """Change settings of a topic. One without a value is given back to the broker.
+
+    \b
+    riverrun topics alter prices cleanup.policy=compact min.compaction.lag.ms=86400000
+    riverrun topics alter prices segment.ms=
+    """
+    asked = {k: v or None for k, v in (_setting(text, name) for text in given["settings"])}
+    client = _client(given["brokers"], ctx)
+    compaction.changed(client, name, asked)
+    config = dict(admin.describe(client, name).config)
+    if _json(given["as_json"], ctx):
+        say_json({"altered": name, "config": config})
+        return
+    for setting, value in asked.items():
+        click.echo(f"{name}: {setting} " + ("is the broker's" if value is None else f"= {value}"))
 
 
 def _show(client: dict[str, str], *, internal: bool, as_json: bool) -> None:
@@ -161,12 +202,12 @@ def _as_dict(topic: admin.Topic) -> dict[str, Any]:
     }
 
 
-def _setting(text: str) -> tuple[str, str]:
+def _setting(text: str, where: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise InputError(
             "a topic setting is NAME=VALUE",
-            where="--config",
+            where=where,
             got=text,
             hint="e.g. segment.ms=60000",
         )

@@ -39,11 +39,16 @@ def sources_of(plan: Plan) -> list[ReadTopic]:
     return [node for node in nodes_of(plan.outputs) if isinstance(node, ReadTopic)]
 
 
+def one_writer(plan: Plan) -> bool:
+    """Whether one task writes all results of a batch."""
+    return any(step.does.one_writer for step in steps_of(plan.outputs))
+
+
 def as_text(plan: Plan, folder: Path) -> str:
     """Blocks of lines; files are shown as seen from `folder`. The plan has gone through all
     passes."""
     blocks = [
-        [f"{plan.name} ({plan.pages} pages)"],
+        [f"{plan.name} ({plan.pages} pages{', one writer' if one_writer(plan) else ''})"],
         *(_source_block(source, folder) for source in sources_of(plan)),
         *(_step_block(step, folder) for step in steps_of(plan.outputs)),
         *(_output_block(plan, output, folder) for output in plan.outputs),
@@ -212,6 +217,7 @@ def as_dict(plan: Plan) -> dict[str, Any]:
     return {
         "name": plan.name,
         "pages": plan.pages,
+        "one_writer": one_writer(plan),
         "sources": [_source_dict(source) for source in sources_of(plan)],
         "steps": [_step_dict(step) for step in steps_of(plan.outputs)],
         "outputs": [*(_output_dict(plan, each) for each in plan.outputs), _dead_dict(plan)],

@@ -18,6 +18,7 @@ def shape(program: Program) -> Shape:
         "riverrun": version("riverrun"),
         "pages": program.pages,
         "exchanges": program.levels,
+        "one writer": program.one_writer,
         "topics": [source.topic for source in program.sources],
         "sources": {source.topic: _source(source) for source in program.sources},
         ".spark() steps": len(program.spark_steps),

@@ -101,9 +101,9 @@ def _up(files: Files, settings: Settings, port: int | None) -> Broker:
         try:
             return _start(files, chosen, jvm)
         except ServerError:
-            if ports.free(chosen.port):
+            if ports.free(chosen.port) and ports.TAKEN not in files.last_lines(1000):
                 raise
-        # Another program has taken the port since it was found free.
+        # Another program has taken a port since it was found free, and may be gone already.
         chosen = _choose_ports(None, port)
         files.write_settings(chosen)
         return _start(files, chosen, jvm)

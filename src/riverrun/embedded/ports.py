@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import socket
 
 from riverrun.errors import PortError
 
 LOOPBACK = "127.0.0.1"
+SERVERS = range(20_000, 32_768)
+"""Below those of clients: what the kernel gives a client next is gone before a server has it."""
+TRIES = 100
+TAKEN = "Address already in use"
+"""What servers write of a port that another one was quicker to take."""
 
 
 def free(port: int) -> bool:
@@ -22,6 +28,13 @@ def free(port: int) -> bool:
 
 
 def any_free() -> int:
+    """A port for a server; not the same for two processes that ask at the same moment."""
+    found = next(filter(free, random.SystemRandom().sample(SERVERS, TRIES)), None)
+    return found or _given()
+
+
+def _given() -> int:
+    """The kernel's choice."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]

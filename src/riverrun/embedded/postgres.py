@@ -19,6 +19,8 @@ from riverrun.errors import ServerError
 
 PORT = 5432
 START = timedelta(minutes=1)
+PASSING = (ports.TAKEN, "still in use")
+"""What a start may fail of that has gone by the time it is tried again."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,8 @@ def _up(files: Files, port: int | None) -> Server:
             return _start(files, chosen)
         except ServerError:
             # Another program has taken the port since, or what a killed server has left is going.
-            going = "still in use" in files.last_lines() and time.monotonic() < give_up_at
-            if ports.free(chosen.port) and not going:
+            passing = any(each in files.last_lines() for each in PASSING)
+            if ports.free(chosen.port) and not (passing and time.monotonic() < give_up_at):
                 raise
         time.sleep(0.2)
 

@@ -7,27 +7,33 @@ it, a number is in microseconds, and that of a date in days.
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from riverrun.formats.debezium_values import Kind, kinds_of, meant, read_as, seen
+from riverrun.columns import TRUNCATED
+from riverrun.formats.debezium_values import Kind, kinds_of, meant, read_as, seen, written
 from riverrun.formats.format import Format
-from riverrun.formats.json import Json
-from riverrun.formats.query import arrow_schema, run
+from riverrun.formats.json import Json, texts_of
+from riverrun.formats.query import arrow_schema, in_groups, replaced, run
 from riverrun.schema import Column, Schema, literal, quoted
 
 UNAVAILABLE = "__debezium_unavailable_value"
 """Stands for a large value that did not change, and that the database's log does not carry."""
+_TEXTS = (UNAVAILABLE, b64encode(UNAVAILABLE.encode()).decode(), UNAVAILABLE.encode().hex())
+"""As text, and of bytes as connectors may write them."""
+_NUMBERS = json.dumps(list(UNAVAILABLE.encode()), separators=(",", ":"))
+"""In place of a list of numbers."""
 _FORMS = (
-    json.dumps(UNAVAILABLE),
+    *map(json.dumps, _TEXTS),
     json.dumps([UNAVAILABLE], separators=(",", ":")),
-    '"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="',  # of bytes
-    json.dumps(list(UNAVAILABLE.encode()), separators=(",", ":")),  # of a list of numbers
+    json.dumps({UNAVAILABLE: UNAVAILABLE}, separators=(",", ":")),  # of pairs (hstore)
+    _NUMBERS,
 )
-_HINTS = (UNAVAILABLE, "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ", "95,95,100,101,98")
+_HINTS = (*(text.rstrip("=") for text in _TEXTS), _NUMBERS[1:17])
 
 SHAPE = {
     "op": "VARCHAR",
@@ -35,7 +41,7 @@ SHAPE = {
     "after": "JSON",
     "source": {"lsn": "BIGINT", "txId": "BIGINT", "ts_us": "BIGINT", "ts_ms": "BIGINT"},
 }
-WRAPPED = {**SHAPE, "payload": "JSON"}
+WRAPPED = {"payload": "JSON", "schema": "JSON"}
 
 OWN = {
     "_operation": "e.op",
@@ -47,11 +53,18 @@ OWN = {
 
 _DONE = "CASE e.op WHEN 'd' THEN coalesce(e.before, '{}') WHEN 't' THEN '{}' ELSE e.after END"
 _CAUSE = (
-    "CASE WHEN NOT json_valid(text) THEN 'the value is not JSON' "
+    # what is valid is looked at where there is a doubt: to parse again costs as much as to read
+    "CASE WHEN e.op IS NULL AND NOT coalesce(json_valid(text), false) THEN 'the value is not JSON' "
     "WHEN e.op IS NULL THEN 'the value is no envelope of Debezium: it has no op' "
     "WHEN e.op NOT IN ('c', 'u', 'd', 'r', 't') THEN 'op is none of c, u, d, r and t: ' || e.op "
     f"WHEN {_DONE} IS NULL THEN 'op is ' || e.op || ', but there is no row after it' END"
 )
+
+
+def _parts(beside: Mapping[str, str]) -> str:
+    hints = " OR ".join(f"contains(row, {literal(hint)})" for hint in _HINTS)
+    found = {"row": f"{_DONE}::VARCHAR", "hinted": f"coalesce({hints}, false)", "cause": _CAUSE}
+    return ", ".join(f"{sql} AS {quoted(name)}" for name, sql in {**found, **beside}.items())
 
 
 class Debezium(Format):
@@ -61,23 +74,67 @@ class Debezium(Format):
     time = "_commit_time"
     marks: ClassVar[Mapping[str, str]] = {
         "__kept": "VARCHAR[]",
-        "__truncated": "BOOLEAN",
+        TRUNCATED: "BOOLEAN",
         "_commit_time": "TIMESTAMP",
     }
+    shape: ClassVar[Mapping[str, Any]] = SHAPE
+    beside: ClassVar[Mapping[str, str]] = OWN
+    """What is read beside the row, with its expression."""
 
     def decode(self, records: pa.Table, columns: Schema, *, key: tuple[str, ...] = ()) -> pa.Table:
-        opened = _opened(records["__value"])
+        opened = self._opened(records["__value"])
         if opened["schema"].null_count == opened.num_rows:
-            return _rows(opened, columns, {})
+            return self._rows(opened, columns, {}, key)
         coded = opened["schema"].combine_chunks().dictionary_encode()
-        parts = []
-        for number, schema in enumerate([*coded.dictionary.to_pylist(), None]):
-            mine = pc.equal(pc.fill_null(coded.indices, len(coded.dictionary)), number)
-            part = _rows(opened.filter(mine), columns, kinds_of(schema))
-            places = pc.indices_nonzero(mine).cast(pa.int64())
-            parts.append(part.append_column("__place", places))
-        found = pa.concat_tables(parts).sort_by("__place")
-        return found.drop_columns(["__place"])
+        numbers = pc.fill_null(coded.indices, len(coded.dictionary))
+        schemas = [*coded.dictionary.to_pylist(), None]
+        return in_groups(
+            opened,
+            numbers,
+            lambda part, number: self._rows(part, columns, kinds_of(schemas[number]), key),
+        )
+
+    def _opened(self, values: pa.ChunkedArray) -> pa.Table:
+        """Envelopes: `row` in JSON, whether something hints at a value that is left out (`hinted`),
+        the `schema` part, what stands beside the row, and `cause`."""
+        lot, parts = pa.table({"text": texts_of(values)}), _parts(self.beside)
+        found = run(
+            f"SELECT {parts}, NULL::VARCHAR AS schema, e.payload IS NOT NULL AS wrapped "
+            f"FROM (SELECT text, {_transform({**self.shape, 'payload': 'JSON'})} AS e FROM lot)",
+            lot=lot,
+        )
+        wrapped = found["wrapped"]
+        found = found.drop_columns(["wrapped"])
+        if not pc.any(wrapped).as_py():
+            return found
+        inside = run(
+            f"SELECT {parts}, schema FROM (SELECT text, schema, {_transform(self.shape)} AS e FROM "
+            "(SELECT w.payload::VARCHAR AS text, w.schema::VARCHAR AS schema FROM "
+            f"(SELECT {_transform(WRAPPED)} AS w FROM lot)))",
+            lot=lot.filter(wrapped),
+        )
+        return replaced(found, wrapped, inside)
+
+    def _rows(
+        self, opened: pa.Table, columns: Schema, kinds: Mapping[str, Kind], key: tuple[str, ...]
+    ) -> pa.Table:
+        """The declared columns of envelopes that have one schema, or none."""
+        inside = Schema(tuple(each for each in columns.columns if each.name not in OWN))
+        operation = opened["_operation"]
+        texts, kept = _available(opened.select(["row", "hinted"]), inside)
+        found = _read(texts, inside, kinds)
+        found = _deleting(found, pc.equal(operation, "d"), texts, inside.only(key), kinds)
+        own = {
+            **{name: opened[name] for name in self.beside},
+            "__cause": pc.coalesce(opened["cause"], found["__cause"]),
+            "__gone": pc.fill_null(pc.is_in(operation, pa.array(["d", "t"])), False),
+            TRUNCATED: pc.fill_null(pc.equal(operation, "t"), False),
+            "__kept": kept,
+        }
+        found = found.drop_columns(["__cause"])
+        for name, values in own.items():
+            found = found.append_column(name, values)
+        return found
 
     def encode(self, rows: pa.Table, columns: Schema) -> pa.Array:
         after = Json().encode(rows, columns).cast(pa.string())
@@ -105,53 +162,32 @@ class Debezium(Format):
         return plain
 
 
-def _opened(values: pa.ChunkedArray) -> pa.Table:
-    """Envelopes: `row` in JSON, `kept` unknown yet, what stands beside the row, and `cause`."""
-    lot = run(
-        f"SELECT text, NULL::VARCHAR AS schema, {_transform(WRAPPED)} AS e "
-        "FROM (SELECT TRY(decode(v)) AS text FROM lot)",
-        lot=pa.table({"v": values}),
-    )
-    if pc.struct_field(lot["e"], "payload").null_count < lot.num_rows:
-        lot = run(
-            f"SELECT text, schema, {_transform(SHAPE)} AS e FROM (SELECT e.payload AS text, "
-            "json_extract(text, '$.schema')::VARCHAR AS schema FROM lot)",
-            lot=lot,
-        )
-    own = ", ".join(f"{expression} AS {quoted(name)}" for name, expression in OWN.items())
-    return run(
-        f"SELECT {_DONE}::VARCHAR AS row, schema, {own}, {_CAUSE} AS cause FROM lot", lot=lot
-    )
-
-
 def _transform(shape: Mapping[str, Any]) -> str:
     return f"TRY(json_transform(text, {literal(json.dumps(shape))}))"
 
 
-def _rows(opened: pa.Table, columns: Schema, kinds: Mapping[str, Kind]) -> pa.Table:
-    """The declared columns of envelopes that have one schema, or none."""
-    inside = Schema(tuple(each for each in columns.columns if each.name not in OWN))
-    texts, kept = _available(opened["row"], inside)
-    found = _read(texts, inside, kinds)
-    operation = opened["_operation"]
-    own = {
-        **{name: opened[name] for name in OWN},
-        "__cause": pc.coalesce(opened["cause"], found["__cause"]),
-        "__gone": pc.fill_null(pc.is_in(operation, pa.array(["d", "t"])), False),
-        "__truncated": pc.fill_null(pc.equal(operation, "t"), False),
-        "__kept": kept,
-    }
-    found = found.drop_columns(["__cause"])
-    for name, values in own.items():
-        found = found.append_column(name, values)
-    return found
+def _deleting(
+    found: pa.Table,
+    deletes: pa.ChunkedArray,
+    texts: pa.ChunkedArray,
+    key: Schema,
+    kinds: Mapping[str, Kind],
+) -> pa.Table:
+    """Of a row that is deleted its key is read, whatever else cannot be."""
+    unread = pc.fill_null(pc.and_(deletes, pc.is_valid(found["__cause"])), False)
+    if not key.columns or not pc.any(unread).as_py():
+        return found
+    only = _read(texts.filter(unread), key, kinds)
+    for name in found.column_names:
+        if name not in only.column_names:
+            only = only.append_column(name, pa.nulls(only.num_rows, found.schema.field(name).type))
+    return replaced(found, unread, only.select(found.column_names))
 
 
-def _available(texts: pa.ChunkedArray, columns: Schema) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+def _available(lot: pa.Table, columns: Schema) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     """Rows without the values that are not there, and the names of those, null where all are."""
-    some = [pc.any(pc.match_substring(texts, hint)).as_py() for hint in _HINTS]
-    if not any(some):
-        return texts, pa.chunked_array([pa.nulls(len(texts), pa.list_(pa.string()))])
+    if not pc.any(lot["hinted"]).as_py():
+        return lot["row"], pa.chunked_array([pa.nulls(lot.num_rows, pa.list_(pa.string()))])
     forms = ", ".join(map(literal, _FORMS))
     names = ", ".join(
         f"CASE WHEN json_extract(row, {_path(each)})::VARCHAR IN ({forms}) "
@@ -161,9 +197,10 @@ def _available(texts: pa.ChunkedArray, columns: Schema) -> tuple[pa.ChunkedArray
     without = "list_aggregate(list_transform(kept, lambda x: to_json(x) || ':null'), 'string_agg')"
     found = run(
         f"SELECT CASE WHEN len(kept) > 0 THEN json_merge_patch(row, '{{' || {without} || '}}') "
-        "ELSE row END::VARCHAR AS row, CASE WHEN len(kept) > 0 THEN kept END AS kept "
-        f"FROM (SELECT row, list_filter([{names}], lambda x: x IS NOT NULL) AS kept FROM lot)",
-        lot=pa.table({"row": texts}),
+        "ELSE row END::VARCHAR AS row, CASE WHEN len(kept) > 0 THEN kept END AS kept FROM (SELECT "
+        f"row, CASE WHEN hinted THEN list_filter([{names}], lambda x: x IS NOT NULL) END AS kept "
+        "FROM lot)",
+        lot=lot,
     )
     return found["row"], found["kept"]
 
@@ -173,23 +210,27 @@ def _path(column: Column) -> str:
 
 
 def _read(texts: pa.ChunkedArray, columns: Schema, kinds: Mapping[str, Kind]) -> pa.Table:
-    """The columns of rows in JSON, and `__cause`; what does not fit the ways of the first is read
-    again by itself: what numbers mean may change in the middle of a topic."""
-    known = kinds or seen(texts, columns)
+    """The columns of rows in JSON, and `__cause`. Without a schema, they are read as the first ones
+    are written; what does not fit is read again, as it is written itself."""
+    found = _as(texts, columns, kinds or seen(texts, columns))
+    wrong = pc.is_valid(found["__cause"])
+    if kinds or not pc.any(wrong).as_py():
+        return found
+    left = pa.table({"row": texts.filter(wrong)})
+    coded = written(left["row"], columns).combine_chunks().dictionary_encode()
+    again = in_groups(
+        left, coded.indices, lambda part, _: _as(part["row"], columns, seen(part["row"], columns))
+    )
+    return replaced(found, wrong, again)
+
+
+def _as(texts: pa.ChunkedArray, columns: Schema, kinds: Mapping[str, Kind]) -> pa.Table:
     as_written = Schema(
-        tuple(Column(c.name, read_as(c, known.get(c.name))) for c in columns.columns)
+        tuple(Column(c.name, read_as(c, kinds.get(c.name))) for c in columns.columns)
     )
     found = Json().read(pa.table({"__value": texts}), as_written)
     for place, column in enumerate(columns.columns):
-        if column.name in known:
-            found = meant(found, place, column, known[column.name])
+        if column.name in kinds:
+            found = meant(found, place, column, kinds[column.name])
     types = arrow_schema(columns).append(pa.field("__cause", pa.string()))
-    found = found.select(types.names).cast(types)
-    wrong = pc.is_valid(found["__cause"])
-    places = pc.indices_nonzero(wrong)
-    if kinds or not 0 < len(places) < len(texts):
-        return found
-    again = _read(texts.filter(wrong), columns, kinds)
-    back = pa.concat_tables([found, again])
-    turn = pc.add(pc.cumulative_sum(wrong.cast(pa.int64())), len(texts) - 1)
-    return back.take(pc.if_else(wrong, turn, pa.array(range(len(texts)), pa.int64())))
+    return found.select(types.names).cast(types)

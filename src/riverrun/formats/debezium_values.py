@@ -1,7 +1,7 @@
 """What Debezium's values mean, where JSON alone does not tell: times as numbers, decimals as bytes.
 
 How they are written depends on the connector's settings, and stands in the schema part of its
-records. Without one it is seen from the first values.
+records. Without one it is seen from the values. What is so of a value is so of the items of lists.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from riverrun.formats.query import arrow_schema, run
+from riverrun.formats.types import Type, type_tree
 from riverrun.schema import Column, Schema, literal
 
 Way = Literal["days", "s", "ms", "us", "ns", "with Z", "bytes", "scaled bytes", "text"]
@@ -60,44 +61,84 @@ def kinds_of(schema: str | None) -> dict[str, Kind]:
     row: dict[str, Any] = next((each for each in fields if each.get("field") == "after"), {})
     found = {}
     for each in row.get("fields") or []:
+        item = each
+        while item.get("type") == "array":
+            item = item.get("items") or {}
         # any other: JSON tells what it is
-        if way := _NAMED.get(each.get("name") or ""):
-            scale = (each.get("parameters") or {}).get("scale", 0)
+        if way := _NAMED.get(item.get("name") or ""):
+            scale = (item.get("parameters") or {}).get("scale", 0)
             found[each["field"]] = Kind(way, int(scale))
     return found
 
 
 def seen(texts: pa.ChunkedArray, columns: Schema) -> dict[str, Kind]:
     """What the first rows tell of columns that can be written in several ways."""
-    several = {c.name: c for c in columns.columns if c.type in _GUESSED}
+    several = _several(columns)
     if not several:
         return {}
-    picked = ", ".join(f"first(c{n}) FILTER (c{n} <> 'null') AS c{n}" for n in range(len(several)))
-    values = ", ".join(
-        f"TRY(json_extract(row, {literal(_path(name))}))::VARCHAR AS c{n}"
-        for n, name in enumerate(several)
-    )
+    first = ", ".join(f"first(c{n}) FILTER (c{n} <> '') AS c{n}" for n in range(len(several)))
     found = run(
-        f"SELECT {picked} FROM (SELECT {values} FROM lot)",
+        f"SELECT {first} FROM ({_beginnings(several)})",
         lot=pa.table({"row": texts.slice(0, SAMPLE)}),
     )
-    first = [found[f"c{n}"][0].as_py() for n in range(len(several))]
     guesses = {
-        name: _guess(column.type, value)
-        for (name, column), value in zip(several.items(), first, strict=True)
-        if value is not None
+        column.name: _guess(_item(column).text, found[f"c{n}"][0].as_py() or "")
+        for n, column in enumerate(several)
     }
     return {name: guess for name, guess in guesses.items() if guess}
+
+
+def written(texts: pa.ChunkedArray, columns: Schema) -> pa.ChunkedArray:
+    """A text for each row, the same for rows whose columns are written in the same ways."""
+    several = _several(columns)
+    ways = [
+        f"CASE WHEN c{n} LIKE '\"%Z\"' THEN 'Z' ELSE left(c{n}, 1) END"
+        if _item(column).text != "JSON" else f"left(c{n}, 1)"
+        for n, column in enumerate(several)
+    ]  # fmt: skip
+    # of numbers the first letter says nothing
+    alike = [f"CASE WHEN {way} IN ('\"', 'Z', '') THEN {way} ELSE '0' END" for way in ways]
+    return run(
+        f"SELECT {' || '.join(alike) or literal('')} AS way FROM ({_beginnings(several)})",
+        lot=pa.table({"row": texts}),
+    )["way"]
 
 
 _GUESSED = (
     "DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_NS", "JSON",
 )  # fmt: skip
+_BEGINNING = r'^(?:[\[\],\s]|null)*("[^"]*"|.)?'
+"""The first value, of lists the first item."""
+
+
+def _several(columns: Schema) -> list[Column]:
+    """Those that can be written in several ways."""
+    return [each for each in columns.columns if _item(each).text in _GUESSED]
+
+
+def _item(column: Column) -> Type:
+    """The type of a value, of lists that of their items."""
+    type = type_tree(column.type)
+    while type.kind == "list":
+        type = type.item
+    return type
+
+
+def _beginnings(columns: list[Column]) -> str:
+    """How the value of each column begins; empty where there is none."""
+    values = (
+        f"coalesce(regexp_extract(TRY(json_extract(row, {literal(_path(each.name))}))::VARCHAR, "
+        f"{literal(_BEGINNING)}, 1), '') AS c{n}"
+        for n, each in enumerate(columns)
+    )
+    return f"SELECT {', '.join(['row', *values])} FROM lot"
 
 
 def _guess(type: str, value: str) -> Kind | None:
+    if not value or (type == "JSON" and not value.startswith('"')):
+        return None
     if type == "JSON":
-        return Kind("text") if value.startswith('"') else None
+        return Kind("text")
     if not value.startswith('"'):
         return Kind("days" if type == "DATE" else "us")
     return Kind("with Z") if type in ("DATE", "TIME") and value.endswith('Z"') else None
@@ -109,22 +150,24 @@ def _path(name: str) -> str:
 
 def read_as(column: Column, kind: Kind | None) -> str:
     """The type that a column has in JSON."""
-    match kind.way if kind else None:
-        case None:
-            return column.type
-        case "days" | "s" | "ms" | "us" | "ns":
-            return "BIGINT"
-        case "with Z" | "bytes" | "text":
-            return "VARCHAR"
-        case "scaled bytes":
-            return "STRUCT(scale INTEGER, value VARCHAR)"
+    if kind is None:
+        return column.type
+    return _IN_JSON[kind.way] + "[]" * (column.type.count("[]") if column.type[-1] == "]" else 0)
+
+
+_IN_JSON: dict[Way, str] = {
+    **dict.fromkeys(("days", "s", "ms", "us", "ns"), "BIGINT"),
+    **dict.fromkeys(("with Z", "bytes", "text"), "VARCHAR"),
+    "scaled bytes": "STRUCT(scale INTEGER, value VARCHAR)",
+}
 
 
 def meant(found: pa.Table, place: int, column: Column, kind: Kind) -> pa.Table:
     """The table with the column as it is meant; what is none of its type has a cause."""
     values = found[column.name].combine_chunks()
-    made = _made(values, column, kind)
-    lost = pc.and_(pc.is_valid(values), pc.is_null(made))
+    type = arrow_schema(Schema((column,))).field(0).type
+    made = _made(values, type, _item(column).text, kind)
+    lost = _lost(values, made)
     if pc.any(lost).as_py():
         causes = pc.if_else(lost, f"{column.name} is not a {column.type}", found["__cause"])
         where = found.column_names.index("__cause")
@@ -132,15 +175,32 @@ def meant(found: pa.Table, place: int, column: Column, kind: Kind) -> pa.Table:
     return found.set_column(place, column.name, made)
 
 
-def _made(values: pa.Array, column: Column, kind: Kind) -> pa.Array:
-    type = arrow_schema(Schema((column,))).field(0).type
+def _made(values: pa.Array, type: pa.DataType, item: str, kind: Kind) -> pa.Array:
+    if not pa.types.is_list(type):
+        return _single(values, type, item, kind)
+    inside = _made(values.values, type.value_type, item, kind)
+    return pa.ListArray.from_arrays(values.offsets, inside, type, mask=values.is_null())
+
+
+def _lost(values: pa.Array, made: pa.Array) -> pa.Array:
+    """Where a value, or one in a list, is none of its type."""
+    if not pa.types.is_list(made.type):
+        return pc.and_(pc.is_valid(values), pc.is_null(made))
+    inside = _lost(values.flatten(), made.flatten())
+    lists = pc.list_parent_indices(values).filter(inside)
+    return pc.is_in(pa.array(range(len(values)), lists.type), lists)
+
+
+def _single(values: pa.Array, type: pa.DataType, item: str, kind: Kind) -> pa.Array:
     if kind.way == "text":
-        return values
+        query = "SELECT CASE WHEN json_valid(v) THEN v END AS v FROM t"
+        return run(query, t=pa.table({"v": values}))["v"].combine_chunks().cast(type)
     if kind.way in ("bytes", "scaled bytes"):
         return _cast(pa.array(map(_decimal, values.to_pylist(), [kind] * len(values))), type)
     if kind.way == "with Z":
         plain = pa.table({"v": pc.utf8_rtrim(values, "Z")})
-        return run(f"SELECT TRY_CAST(v AS {column.type}) AS v FROM t", t=plain)["v"]
+        found = run(f"SELECT TRY_CAST(v AS {item}) AS v FROM t", t=plain)["v"]
+        return found.combine_chunks().cast(type)
     per_day = 1 if kind.way == "days" else 86_400 * _PER_SECOND[kind.way]
     first, last = max(FIRST_DAY * per_day, -LONGEST), min(LAST_DAY * per_day, LONGEST)
     within = pc.and_(pc.less_equal(first, values), pc.less_equal(values, last))

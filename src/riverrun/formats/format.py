@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import reduce
 from typing import ClassVar, NamedTuple
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 from riverrun.errors import JobError
 from riverrun.formats import keys as plain_keys
 from riverrun.formats.instants import with_texts
-from riverrun.formats.query import arrow_schema, run
+from riverrun.formats.query import arrow_schema, run, spread
 from riverrun.schema import Schema, quoted, schema_of
 
 
@@ -69,15 +70,18 @@ class Format(ABC):
     def prepared(self, records: pa.Table, columns: Schema, key: tuple[str, ...]) -> pa.Table:
         """Records, with what `relation` needs beside them."""
         given = pc.is_valid(records["__value"])
-        decoded = self._isolated(records.filter(given), columns, key)
-        place = pc.subtract(pc.cumulative_sum(given.cast(pa.int64())), 1)
-        decoded = decoded.take(pc.if_else(given, place, pa.scalar(None, pa.int64())))
+        decoded = spread(self._isolated(records.filter(given), columns, key), given)
         for name in decoded.column_names:
             records = records.append_column(name, decoded[name])
-        if key:
-            found = self.decode_key(records["__key"].combine_chunks(), columns.only(key))
-            for name in key:
-                records = records.append_column(f"__key:{name}", found[name])
+        return self._with_keys(records, columns.only(key)) if key else records
+
+    def _with_keys(self, records: pa.Table, key: Schema) -> pa.Table:
+        """The columns of keys, of records that do not have them in their value."""
+        absent = reduce(pc.or_, (pc.is_null(records[name]) for name in key.names))
+        found = self.decode_key(records["__key"].filter(absent).combine_chunks(), key)
+        found = spread(found, absent)
+        for name in key.names:
+            records = records.append_column(f"__key:{name}", found[name])
         return records
 
     def relation(self, columns: Schema, key: tuple[str, ...]) -> str:

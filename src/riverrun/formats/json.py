@@ -31,7 +31,7 @@ class Json(SqlFormat):
     lenient: bool = False
 
     def prepared(self, records: pa.Table, columns: Schema, key: tuple[str, ...]) -> pa.Table:
-        return records.append_column("__text", _text(records["__value"]))
+        return records.append_column("__text", texts_of(records["__value"]))
 
     def relation(self, columns: Schema, key: tuple[str, ...]) -> str:
         """Values are read in two steps: what the first gives is used several times."""
@@ -83,7 +83,7 @@ class Json(SqlFormat):
         return lost(name, type, "__text", path)
 
 
-def _text(values: pa.ChunkedArray) -> pa.ChunkedArray:
+def texts_of(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Values as text, null where they are none. Hardly ever is one: they are looked at together."""
     texts = values.cast(pa.string(), safe=False)
     try:

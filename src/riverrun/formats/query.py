@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from riverrun.schema import Schema, quoted
 
@@ -39,6 +41,33 @@ def _is_part(values: pa.Array) -> bool:
     if pa.types.is_map(type):
         return _is_part(values.keys) or _is_part(values.items)
     return bool(pa.types.is_nested(type)) and _is_part(values.values)
+
+
+def in_groups(
+    rows: pa.Table, groups: pa.Array, made: Callable[[pa.Table, int], pa.Table]
+) -> pa.Table:
+    """What is made of the rows of each group, in the order of the rows."""
+    parts = []
+    for number in pc.unique(groups).to_pylist():
+        mine = pc.equal(groups, number)
+        places = pc.indices_nonzero(mine).cast(pa.int64())
+        parts.append(made(rows.filter(mine), number).append_column("__place", places))
+    return pa.concat_tables(parts).sort_by("__place").drop_columns(["__place"])
+
+
+def replaced(rows: pa.Table, where: pa.ChunkedArray, others: pa.Table) -> pa.Table:
+    """The rows, with the others in place of those that are chosen, in their order."""
+    turn = pc.add(pc.cumulative_sum(where.cast(pa.int64())), rows.num_rows - 1)
+    own = pa.array(range(rows.num_rows), pa.int64())
+    return pa.concat_tables([rows, others]).take(pc.if_else(where, turn, own))
+
+
+def spread(rows: pa.Table, where: pa.ChunkedArray) -> pa.Table:
+    """The rows at the places that are true; nulls at the others."""
+    if rows.num_rows == len(where):
+        return rows
+    turn = pc.subtract(pc.cumulative_sum(where.cast(pa.int64())), 1)
+    return rows.take(pc.if_else(where, turn, pa.scalar(None, pa.int64())))
 
 
 @cache

@@ -21,7 +21,9 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no __all__
     AdminClient,
+    AlterConfigOpType,
     ClusterMetadata,
+    ConfigEntry,
     ConfigResource,
     ConfigSource,
     NewPartitions,
@@ -132,6 +134,25 @@ def add_partitions(client: Mapping[str, str], name: str, total: int) -> None:
     admin = connect(client)
     _result(admin.create_partitions([NewPartitions(name, total)])[name], name)
     _wait(admin, lambda cluster: len(cluster.topics[name].partitions) == total, name)
+
+
+def alter_topic(client: Mapping[str, str], name: str, settings: Mapping[str, str | None]) -> None:
+    """Changes settings of a topic, all or none; None gives one back to the broker. Returns once
+    they are seen."""
+    admin = connect(client)
+    set_to, given_back = AlterConfigOpType.SET, AlterConfigOpType.DELETE
+    entries = [
+        ConfigEntry(key, value, incremental_operation=given_back if value is None else set_to)
+        for key, value in settings.items()
+    ]
+    resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
+    _result(admin.incremental_alter_configs([resource])[resource], name)
+    wanted = {key: value for key, value in settings.items() if value is not None}
+    give_up_at = time.monotonic() + _seconds()
+    while not wanted.items() <= _configs(admin, [name])[name].items():
+        if time.monotonic() > give_up_at:
+            raise BrokerError(f"the settings of {name!r} do not change", got=f"waited {PATIENCE}")
+        time.sleep(0.02)
 
 
 def delete_topic(client: Mapping[str, str], name: str) -> None:

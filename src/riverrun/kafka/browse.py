@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
+from threading import Event
 from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -79,10 +80,10 @@ class Browser:
                 if message.error() is not None or offset + 1 >= self.latest[partition]:
                     ends.pop(partition, None)
 
-    def follow(self, starts: Offsets) -> Iterator[Message]:
-        """The records from these offsets on, for ever."""
+    def follow(self, starts: Offsets, ended: Event) -> Iterator[Message]:
+        """The records from these offsets on, until the event is set."""
         self._assign(starts)
-        while True:
+        while not ended.is_set():
             yield from (m for m in self._consume() if m.error() is None)
 
     def _assign(self, starts: Offsets) -> None:

@@ -6,6 +6,7 @@ It is one query per source, whatever the format; that of a format which is SQL i
 from __future__ import annotations
 
 from riverrun.clock import Now
+from riverrun.columns import TRUNCATED
 from riverrun.durations import END, duration_text
 from riverrun.kernels import positions
 from riverrun.kernels.letters import LAST
@@ -129,7 +130,7 @@ def _cause(source: ReadTopic) -> str:
     ]
     checks = [
         "WHEN __cause IS NOT NULL THEN __cause",
-        *(["WHEN __truncated THEN NULL"] if "__truncated" in _marks(source) else []),
+        *([f"WHEN {TRUNCATED} THEN NULL"] if TRUNCATED in _marks(source) else []),
         *([f"WHEN __gone THEN CASE {' '.join(nameless)} END"] if nameless else []),
         *(f"WHEN {test} THEN {literal(cause)}" for test, cause in _absent(source).items()),
         *nameless,

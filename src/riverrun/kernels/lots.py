@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from riverrun.clock import Now, Punctuation
+from riverrun.columns import TRUNCATED
 from riverrun.edges import DEAD, MARK, Edge
 from riverrun.kafka.records import text_or_base64
 from riverrun.kernels import positions
@@ -152,6 +153,9 @@ def _highest(source: ReadTopic, rows: pa.Table, marks: pa.Table) -> dict[TimeKee
 
 
 def _latest(source: ReadTopic, rows: pa.Table) -> dict[TimeKeeper, int]:
+    if TRUNCATED in rows.column_names:
+        # the time of a record is ahead of that of changes which are still to be read
+        rows = rows.filter(pc.is_valid(rows[TRUNCATED]))
     whose = rows["__producer"] if source.producer else positions.partitions(rows["__pos"])
     times = pa.table({"whose": whose, "at": rows["__at"].cast(pa.int64())})
     found = times.group_by("whose").aggregate([("at", "max")]).to_pylist()

@@ -20,8 +20,11 @@ from riverrun.durations import BEGINNING, END
 from riverrun.edges import Edge
 from riverrun.errors import Location
 from riverrun.kernels.functions import Function
+from riverrun.kernels.kept import Outside
 from riverrun.kernels.letters import OnError, Verdict
 from riverrun.kernels.state import SegmentList
+from riverrun.outputs import Need
+from riverrun.partitions import Partition
 from riverrun.schema import Schema, column_list
 
 
@@ -127,6 +130,13 @@ class Batch:
     """What the control log has for this step, in its order."""
     functions: tuple[Function, ...] = ()
     """The program's own, that conditions may call."""
+    behind: tuple[Partition, ...] = ()
+    """Partitions that hold records beyond this batch."""
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    """How many each topic has."""
+    outside: Outside = field(default_factory=Outside)
+    """What is asked of databases and the like: `outside.once(…)` gives a batch that is run again
+    the answer that it had before."""
 
     @property
     def rows(self) -> pl.DataFrame | None:
@@ -188,6 +198,9 @@ class Operator(ABC):
 
     kind: ClassVar[str]
     """The word for it in checkpoints."""
+    one_writer: ClassVar[bool] = False
+    """Whether all that comes of a batch is to be written by one task, so that each destination
+    takes it in one transaction."""
 
     @property
     @abstractmethod
@@ -254,6 +267,13 @@ class Operator(ABC):
     def telling_versions(self) -> Operator | None:
         """The step that gives a table's versions, where its input does not have them."""
         return None
+
+    def needs(self) -> frozenset[Need]:
+        """What it needs of its surroundings: mostly nothing."""
+        return frozenset()
+
+    def check_surroundings(self) -> None:  # noqa: B027 - most have none
+        """On the driver, before Spark starts: refuses what does not fit."""
 
     def owned(self) -> list[object]:
         """Objects whose classes may be the program's own: their code travels to workers."""

@@ -14,6 +14,7 @@ from riverrun.clock import Clock, Pace, PartitionTimes, Punctuation, clock, rele
 from riverrun.durations import BEGINNING
 from riverrun.edges import DEAD, MARK, Edge
 from riverrun.kernels.chunks import Chunk, pack, unpack_all
+from riverrun.kernels.kept import Kept, Logged, NotKept, Outside
 from riverrun.kernels.letters import Verdict, judge, letters_table
 from riverrun.kernels.messages import Status
 from riverrun.kernels.operator import Batch, Result, StepState
@@ -76,13 +77,22 @@ class Moment:
 class PageKernel:
     """Runs the steps of one level of a program over one page at a time."""
 
-    def __init__(self, program: Program, level: int, cache: SegmentCache, scope: str) -> None:
+    def __init__(
+        self,
+        program: Program,
+        level: int,
+        cache: SegmentCache,
+        scope: str,
+        *,
+        kept: Kept | None = None,
+    ) -> None:
         self.program, self.paces = program, program.paces
         self.router = Router(program, shared_evaluator(program.functions))
         self.moment: Moment | None = None
         self.steps = [step for step in program.steps if step.level == level]
         self.last = level + 1 == program.levels
         self.cache, self.scope = cache, scope
+        self.kept = kept or NotKept()
 
     def visit(
         self, page: int, head_bytes: bytes | None, store: Store, chunks: list[Chunk]
@@ -124,7 +134,8 @@ class PageKernel:
 
     def _batch(self, step: PlacedStep, visit: Visit, moment: Moment) -> Batch | None:
         """Moves the step's clock; its batch, if there is something to do."""
-        head, tick = visit.head, moment.punctuation.tick
+        head, said_of_all = visit.head, moment.punctuation
+        tick = said_of_all.tick
         before = head.clocks.get(step.name, BEGINNING)
         said = moment.clock(step, before)
         head.clocks[step.name] = said.time
@@ -138,7 +149,7 @@ class PageKernel:
         tick_before = head.ticks.get(step.name, BEGINNING)
         moved = said.time > before or released > known
         moved = moved or (step.does.wakes_with_tick and tick > tick_before)
-        told = tuple(each for each in moment.punctuation.commands if each.target == step.name)
+        told = tuple(each for each in said_of_all.commands if each.target == step.name)
         idle = all(rows is None for rows in inputs) and not told
         if idle and not (moved and head.segments.get(step.name)):
             return None
@@ -156,6 +167,9 @@ class PageKernel:
             pages=self.program.pages,
             commands=told,
             functions=self.program.functions,
+            behind=tuple(moment.punctuation.behind),
+            partitions=moment.punctuation.partitions,
+            outside=Outside(self.kept, Logged(said_of_all.batch, tick), step.name, visit.page),
         )
 
     def _advanced(self, step: PlacedStep, visit: Visit, batch: Batch) -> Result:

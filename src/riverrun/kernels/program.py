@@ -161,6 +161,11 @@ class Program:
         return {source.topic: source.pace for source in self.sources}
 
     @property
+    def one_writer(self) -> bool:
+        """Whether one task writes all that comes of a batch."""
+        return any(step.does.one_writer for step in self.steps)
+
+    @property
     def late_alerts(self) -> dict[str, float]:
         """The share of late rows beyond which there is an alert, by step."""
         limits = {s.name: each.late_alert for s in self.steps for each in s.does.inputs}

@@ -8,11 +8,11 @@ nobody knows is set aside, and changes nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import polars as pl
 
-from riverrun.columns import GONE, PLACE
+from riverrun.columns import GONE, PLACE, TRUNCATED
 from riverrun.durations import BEGINNING, END
 from riverrun.kernels import positions
 from riverrun.kernels.letters import Failure, Place, judge
@@ -31,11 +31,13 @@ from riverrun.kernels.operator import (
 from riverrun.kernels.program import ReadTopic
 from riverrun.kernels.state import SegmentList
 from riverrun.operators.to_table import beside, replaced
-from riverrun.plan.nodes import Step
+from riverrun.plan.nodes import Node, Step
 from riverrun.schema import column_list
 
-KEPT, TRUNCATED = "__kept", "__truncated"
-"""Of a change: the columns that it leaves as they were; whether it deletes all rows."""
+KEPT = "__kept"
+"""Of a change: the columns that it leaves as they were."""
+BARE = "__bare"
+"""Of a deletion: whether its record had no value. One that follows another tells nothing new."""
 ORDER = list(PLACE[1:])
 
 
@@ -43,6 +45,8 @@ ORDER = list(PLACE[1:])
 class Captured(PlainOperator):
     form: Literal["changes", "versions"] = "changes"
     """Versions are for joins as of event time, which keep them."""
+    whole: bool = False
+    """Whether rows come by whole transactions: later than their time would have it."""
 
     kind = "captured"
     takes = "facts"
@@ -64,7 +68,9 @@ class Captured(PlainOperator):
             columns = column_list((*self.keys, *PLACE))
             return Entry(f"SELECT {columns}, {NO_SLOT} FROM {rows} WHERE {TRUNCATED}")
         columns = column_list((*self.schema.names, *PLACE, GONE, KEPT))
-        return Entry(f"SELECT {columns}, {NO_SLOT} FROM {rows} WHERE NOT {TRUNCATED}")
+        bare = f"{TRUNCATED} IS NULL AS {BARE}"
+        truncates = f"coalesce({TRUNCATED}, false)"
+        return Entry(f"SELECT {columns}, {bare}, {NO_SLOT} FROM {rows} WHERE NOT {truncates}")
 
     def words(self) -> Words:
         return Words.of(("keeps", "the row as it was last changed"))
@@ -77,7 +83,7 @@ class Captured(PlainOperator):
         return "a value that is not in the record, and was in none before"
 
     def versions(self, rows: str) -> str | None:
-        return f"SELECT * FROM {rows}"
+        return None if self.whole else f"SELECT * FROM {rows}"
 
     def telling_versions(self) -> Operator | None:
         return replace(self, form="versions", name=f"{self.name}.versions")
@@ -96,6 +102,7 @@ class Captured(PlainOperator):
         old = beside(kept, new, key)
         found = replaced(new, old, columns, old["__revision"].is_not_null())
         if self.form == "versions":
+            told = self._without_echoes(told, kept)
             result.streams[""] = [told.sort(ORDER).select(*columns, *PLACE, GONE)]
         else:
             result.changes += found.changes
@@ -116,11 +123,23 @@ class Captured(PlainOperator):
             found = pl.col(name).gather(last.fill_null(0))
             known = last.is_not_null() & ~pl.col(GONE).gather(last.fill_null(0))
             rows = rows.with_columns(
-                pl.when(absent).then(found).otherwise(name), _lost(name, absent & ~known)
+                pl.when(absent).then(found).otherwise(name),
+                _lost(name, absent & ~known & ~pl.col(GONE)),
             )
         lost = pl.any_horizontal(map(_lost, left_out))
         failures = [self._failure(r, left_out) for r in rows.filter(lost).iter_rows(named=True)]
         return rows.filter(~lost & (pl.col("__pos") >= 0)).select(told.columns), failures
+
+    def _without_echoes(self, told: pl.DataFrame, kept: SegmentList) -> pl.DataFrame:
+        """Without records that have no value where the row is gone already: their time is that of
+        the record, when the row may long be there again."""
+        if not told[BARE].any():
+            return told
+        key = ["__hash", *self.keys]
+        rows = self._after_those_kept(told, kept).sort(*key, *ORDER)
+        gone = pl.col(GONE).shift().over(key).fill_null(True)
+        new = (pl.col("__pos") >= 0) & ~(pl.col(BARE).fill_null(False) & gone)
+        return rows.filter(new).select(told.columns)
 
     def _after_those_kept(self, told: pl.DataFrame, kept: SegmentList) -> pl.DataFrame:
         before = kept.lookup(told)
@@ -176,7 +195,20 @@ class _Told:
             pl.lit(truncate["__sub"], pl.Int64).alias("__sub"),
             pl.lit(True).alias(GONE),
             pl.lit(None, pl.List(pl.String)).alias(KEPT),
+            pl.lit(False).alias(BARE),
         )
+
+
+def is_captured(node: Node) -> TypeGuard[Step]:
+    """Whether a node is a captured table as it is read."""
+    if not isinstance(node, Step) or not isinstance(node.does, Captured):
+        return False
+    return isinstance(node.inputs[0], ReadTopic)
+
+
+def in_transactions(does: Operator) -> Captured:
+    assert isinstance(does, Captured)
+    return replace(does, whole=True)
 
 
 def captured_table(source: ReadTopic) -> Step:

@@ -16,12 +16,14 @@ from riverrun.operators.joins.latest import LatestJoin
 from riverrun.operators.joins.streams import StreamJoin
 from riverrun.operators.joins.tables import TableJoin
 from riverrun.operators.joins.versions import VersionJoin
+from riverrun.operators.lookups.lookup import Lookup
 from riverrun.operators.mark_seen import MarkSeen
 from riverrun.operators.match.kernel import Match
 from riverrun.operators.process.frames import ProcessFrames
 from riverrun.operators.process.rows import Process
 from riverrun.operators.rank import Rank
 from riverrun.operators.to_table import ToTable
+from riverrun.operators.whole.step import Whole
 
 OPERATORS: dict[str, type[Operator]] = {
     kind.kind: kind
@@ -31,6 +33,7 @@ OPERATORS: dict[str, type[Operator]] = {
         Deduplicate,
         Gather,
         LatestJoin,
+        Lookup,
         MarkSeen,
         Match,
         Process,
@@ -40,6 +43,7 @@ OPERATORS: dict[str, type[Operator]] = {
         TableJoin,
         ToTable,
         VersionJoin,
+        Whole,
     )
 }
 

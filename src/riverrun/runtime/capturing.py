@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from riverrun.capture.capturer import Capturer, CaptureState, TableState
 from riverrun.capture.declared import Captured
 from riverrun.capture.own import OwnCapturer
 from riverrun.config import Settings
 from riverrun.embedded import postgres
-from riverrun.errors import JobError
+from riverrun.errors import JobError, RiverrunError
 
 Tell = Callable[[str], None]
-LOOK, SAY = 0.2, 2.0
-"""Seconds between two looks, and two lines that tell how far a snapshot is."""
+LOOK, SAY, WATCH = 0.2, 2.0, 2.0
+"""Seconds between two looks at a snapshot, two lines that tell of it, two looks while it runs."""
 
 
 def capturers(captures: Sequence[Captured], settings: Settings) -> dict[str, Capturer]:
@@ -48,6 +50,36 @@ def _await(capturer: Capturer, tables: Sequence[str], tell: Tell) -> None:
             said_at = time.monotonic()
             tell(progress_text(state, mine))
         time.sleep(LOOK)
+
+
+@contextmanager
+def watched(captures: Sequence[Captured], settings: Settings, tell: Tell) -> Iterator[None]:
+    """While the program runs: a capture that died is started again, one that fails is told of."""
+    over = threading.Event()
+    thread = threading.Thread(
+        target=_watch, args=(capturers(captures, settings), over, tell), daemon=True
+    )
+    if captures:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _watch(found: dict[str, Capturer], over: threading.Event, tell: Tell) -> None:
+    told: dict[str, str | None] = {}
+    while not over.wait(WATCH):
+        for name, capturer in found.items():
+            with suppress(RiverrunError, OSError):
+                if capturer.died():
+                    tell(f"the capture {name} has died, and is started again")
+                    capturer.ensure([])
+                state = capturer.state()
+                error = state.error if state.doing == "failed" else None
+                if error != told.get(name):
+                    told[name] = error
+                    tell(f"the capture {name} {f'has failed: {error}' if error else 'goes on'}")
 
 
 def _refuse(state: CaptureState) -> None:

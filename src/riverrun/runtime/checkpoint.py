@@ -16,7 +16,11 @@ from typing import IO, Literal
 from riverrun import private
 from riverrun.compiler.shape import Shape
 from riverrun.errors import AlreadyRunning
+from riverrun.kernels.kept import nobody_waits
 from riverrun.spark.writer import Identity
+
+FOUND = "found"
+"""The folder of what batches were told from outside."""
 
 
 @contextmanager
@@ -36,6 +40,7 @@ def held(folder: Path, name: str) -> Iterator[None]:
         file.write(str(os.getpid()))
         file.flush()
         (folder / "stop").unlink(missing_ok=True)
+        nobody_waits(folder / FOUND)
         yield
 
 
@@ -77,7 +82,8 @@ def wish_to_stop(folder: Path) -> str | None:
 
 
 def forget(folder: Path) -> None:
-    shutil.rmtree(folder / "query", ignore_errors=True)
+    for name in ("query", FOUND):
+        shutil.rmtree(folder / name, ignore_errors=True)
     for name in ("program.json", "id"):
         (folder / name).unlink(missing_ok=True)
 

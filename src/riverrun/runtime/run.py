@@ -23,9 +23,11 @@ from riverrun.embedded import java, kafka, postgres
 from riverrun.errors import ConfigError, TopicError
 from riverrun.kafka import admin, lag
 from riverrun.kafka.topics import KafkaTopics
+from riverrun.kernels import kept
 from riverrun.kernels.program import Program
 from riverrun.outputs import Need, Places, Sink, destinations
 from riverrun.runtime import capturing, checkpoint, runs, upgrades
+from riverrun.runtime.compaction import compaction_warnings
 from riverrun.sources.kafka import KafkaSource
 from riverrun.spark import drain
 from riverrun.spark import session as spark_session
@@ -64,6 +66,7 @@ class Running:
         self.query, self.status_folder = query, status
         self.checkpoint, self.tell = checkpoint, tell
         self.draining_since: float | None = None
+        self.waiting: list[str] = []
         self.finished = False
         """Whether it came to its end by itself: all that there was is read."""
 
@@ -92,7 +95,18 @@ class Running:
             elif over:
                 break
             else:
+                self._tell_of_waiting()
                 time.sleep(WATCH)
+
+    def _tell_of_waiting(self) -> None:
+        """A task that waits for a database says so."""
+        now = kept.awaited(self.checkpoint / checkpoint.FOUND)
+        for text in now:
+            if text not in self.waiting:
+                self.tell(f"warning: {text}")
+        if self.waiting and not now:
+            self.tell("over: the database answers again")
+        self.waiting = now
 
     def drain(self) -> bool:
         """Lets the batch that runs finish, and no other begin; False if that was asked before."""
@@ -129,9 +143,7 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
         checkpoint.held(folder, program.name),
         runs.noted(folder, master=settings.master, log=log) as run,
     ):
-        shutil.rmtree(status, ignore_errors=True)
-        private.folder(run_folder)
-        private.folder(status)
+        _cleared(run_folder, status)
         if options.fresh:
             checkpoint.forget(folder)
         shape = shape_of(program)
@@ -139,7 +151,7 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
         found = java.find(settings.cache)
         client = _kafka(settings, tell)
         capturing.ensure(app.captures, settings, tell)
-        check_sources(program, client)
+        _check_surroundings(program, client, tell)
         places = _prepared(program, settings, client, tell)
         tell(f"starting Spark; its log is {log}")
         spark = spark_session.start(
@@ -162,6 +174,7 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
                 places=places,
                 query_id=f"{program.name}-{identity.run}",
                 state_memory=settings.state_memory,
+                kept=folder / checkpoint.FOUND,
             )
             query = start_query(
                 spark.session, job, app.spark_functions(), checkpoint=folder / "query",
@@ -171,7 +184,8 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
             run.note(started_at=time.time())
             tell("running; Ctrl-C stops it")
             running = Running(query, job.status, folder, tell)
-            yield running
+            with capturing.watched(app.captures, settings, tell):
+                yield running
             run.end = "finished" if running.finished else "stopped"
             with suppress(Py4JError, OSError):  # the JVM may have been ended with us
                 query.stop()
@@ -180,19 +194,34 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
             spark.stop()
 
 
-def _kafka(settings: Settings, tell: Tell) -> dict[str, str]:
-    if settings.brokers is None and not kafka.running(settings):
-        tell("starting Kafka")
-    return kafka.ensure(settings)
+def _cleared(run_folder: Path, status: Path) -> None:
+    """Folders for what this run tells; what the last one told is gone."""
+    shutil.rmtree(status, ignore_errors=True)
+    private.folder(run_folder)
+    private.folder(status)
 
 
 def _prepared(program: Program, settings: Settings, client: dict[str, str], tell: Tell) -> Places:
     """Where results go: everything there is ready to take them."""
-    address = _postgres(program, settings, tell)
-    places = Places(tuple(client.items()), program.delivery, address)
+    places = places_of(program, settings, client, tell)
     for destination, outputs in destinations(program.outputs, places).items():
         destination.prepare(outputs)
     return places
+
+
+def places_of(program: Program, settings: Settings, client: dict[str, str], tell: Tell) -> Places:
+    """What the destinations of a program need to know; servers that they need are started."""
+    address = _postgres(program, settings, tell)
+    return Places(
+        tuple(client.items()), program.delivery, address, settings.compaction_lag // 1000,
+        valkey=settings.valkey, home=str(settings.home),
+    )  # fmt: skip
+
+
+def _kafka(settings: Settings, tell: Tell) -> dict[str, str]:
+    if settings.brokers is None and not kafka.running(settings):
+        tell("starting Kafka")
+    return kafka.ensure(settings)
 
 
 def _postgres(program: Program, settings: Settings, tell: Tell) -> str | None:
@@ -205,13 +234,15 @@ def _postgres(program: Program, settings: Settings, tell: Tell) -> str | None:
 
 def check_master(program: Program, master: str) -> None:
     """A file may be on this machine only."""
-    here = _needing("one machine", program)
+    outputs = [(sink.text, "an output") for sink in _needing("one machine", program)]
+    steps = [s.name for s in program.steps if "one machine" in s.does.needs()]
+    here = [*outputs, *((f"the step {name}", "a lookup") for name in steps)]
     if here and not re.match(r"local(\[|$)", master):
         raise ConfigError(
-            "a program with such an output runs on one machine",
-            where=here[0].text,
+            f"a program with such {here[0][1]} runs on one machine",
+            where=here[0][0],
             got=f"the Spark master {master}",
-            hint="use --master local[*], or another sink, e.g. rr.sinks.postgres(…)",
+            hint="use --master local[*], or a database that is a server, such as PostgreSQL",
         )
 
 
@@ -221,6 +252,15 @@ def _needing(what: Need, program: Program) -> list[Sink]:
 
 def _seconds(duration: Duration | None) -> float | None:
     return None if duration is None else max(microseconds(duration, "--batch-time"), 1) / 1e6
+
+
+def _check_surroundings(program: Program, client: dict[str, str], tell: Tell) -> None:
+    """What is read is there, and fits."""
+    check_sources(program, client)
+    for step in program.steps:
+        step.does.check_surroundings()
+    for text in compaction_warnings(program, client):
+        tell(f"warning: {text}")
 
 
 def check_sources(program: Program, client: dict[str, str]) -> None:
@@ -240,6 +280,7 @@ def _require_append_time(program: Program, client: dict[str, str]) -> None:
                 f"the topic {source.topic!r} does not keep append time",
                 where=source.at,
                 got=f"{admin.TIMESTAMP_TYPE} is {found}: records have their producer's time",
-                hint=f"set {admin.TIMESTAMP_TYPE}={admin.APPEND_TIME} on the topic with Kafka's own"
-                f" tools, or create it with `riverrun topics create {source.topic} --append-time`",
+                hint=f"`riverrun topics alter {source.topic} {admin.TIMESTAMP_TYPE}="
+                f"{admin.APPEND_TIME}` holds for new records; or make another topic with"
+                " `riverrun topics create … --append-time`",
             )

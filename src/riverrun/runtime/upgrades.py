@@ -80,6 +80,11 @@ def _program(before: Shape, now: Shape) -> Iterator[Verdict]:
         ("pages", "keys would be looked for in the wrong page", OLD_FIRST),
         ("exchanges", "Spark's state has one part for each exchange that steps follow", OWN_APP),
         (
+            "one writer",
+            "Spark's state is in as many parts as there are writers, for good",
+            OLD_FIRST,
+        ),
+        (
             ".spark() steps",
             "each .spark() step is a reader of its own in Spark's log of offsets",
             OLD_FIRST,

@@ -9,20 +9,34 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from riverrun.sinks.delta_folder import delta
+    from riverrun.sinks.fulltext.sink import search_index
     from riverrun.sinks.kafka.sink import topic
     from riverrun.sinks.parquet_folder import parquet
     from riverrun.sinks.postgresql.sink import postgres
     from riverrun.sinks.sqlite_file import sqlite
     from riverrun.sinks.terminal import screen
+    from riverrun.sinks.valkey.sink import cache
     from riverrun.sinks.webhooks import webhook
 
-__all__ = ["delta", "parquet", "postgres", "screen", "sqlite", "topic", "webhook"]
+__all__ = [
+    "cache",
+    "delta",
+    "parquet",
+    "postgres",
+    "screen",
+    "search_index",
+    "sqlite",
+    "topic",
+    "webhook",
+]
 
 _HOMES = {
+    "cache": "valkey.sink",
     "delta": "delta_folder",
     "parquet": "parquet_folder",
     "postgres": "postgresql.sink",
     "screen": "terminal",
+    "search_index": "fulltext.sink",
     "sqlite": "sqlite_file",
     "topic": "kafka.sink",
     "webhook": "webhooks",

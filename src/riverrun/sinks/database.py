@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +22,8 @@ LONGEST_NAME = 63
 
 VERSION = "_version"
 """The column of a table that holds the tick of the batch which wrote the row."""
+
+READ_AT_ONCE = 50_000
 
 PATIENCE = 60.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
@@ -110,6 +113,30 @@ def _valid_json(columns: Sequence[Column], rows: pa.Table) -> pa.Table:
 
 def _finite(text: str) -> str:
     return json.dumps(json.loads(text, parse_constant=lambda _: None), ensure_ascii=False)
+
+
+class Cursor(Protocol):
+    def fetchmany(self, size: int, /) -> list[Any]: ...
+
+
+def text_tables(output: OutputSpec, found: Cursor) -> Iterator[pa.Table]:
+    """Rows as they are read from a database: texts, and bytes."""
+    types = [pa.binary() if c.type == "BLOB" else pa.string() for c in output.schema.columns]
+    while rows := found.fetchmany(READ_AT_ONCE):
+        columns = (
+            pa.array([_text(value, type) for value in values], type)
+            for values, type in zip(zip(*rows, strict=True), types, strict=True)
+        )
+        yield pa.table(list(columns), names=list(output.schema.names))
+
+
+def _text(value: Any, type: pa.DataType) -> Any:
+    """A store without strict types may hold anything anywhere."""
+    if value is None:
+        return None
+    if pa.types.is_binary(type):
+        return value if isinstance(value, bytes) else str(value).encode()
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
 def check_table(name: str, given: str) -> None:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -25,7 +28,19 @@ from riverrun import schema
 from riverrun.arguments import checked
 from riverrun.errors import ConfigError, caller
 from riverrun.kernels import sql
-from riverrun.outputs import Delivery, Destination, Evaluator, Guarantee, OutputSpec, Places, Sink
+from riverrun.outputs import (
+    Delivery,
+    Destination,
+    Evaluator,
+    Guarantee,
+    OutputSpec,
+    Owner,
+    Places,
+    Renewal,
+    Sink,
+    Standing,
+    Swapped,
+)
 from riverrun.schema import quoted
 from riverrun.sinks.folders import Folder, arrow_schema, require_staged, shaped, shown
 from riverrun.sinks.journal import HOME, Batch, Journal
@@ -153,12 +168,93 @@ class DeltaFolder(Folder):
     def complete(self, journal: Journal, noted: Batch | None) -> None:
         """Nothing is left to do: the table's own commit is the last step."""
 
+    @contextmanager
+    def standing(self, output: OutputSpec, owner: Owner) -> Iterator[Standing]:
+        """One version of the table."""
+        table = DeltaTable(self.folder)
+        version = table.transaction_version(_application(owner.checkpoint))
+        found = table.to_pyarrow_dataset().to_batches(columns=list(output.schema.names))
+        rows = (pa.Table.from_batches([each]) for each in found if each.num_rows)
+        yield Standing(-1 if version is None else version, rows, whole=True)
+
     def _append(self, batch: Batch) -> None:
         table = DeltaTable(self.folder)
         added: list[AddAction | RemoveAction] = [_added(self.folder, file) for file in batch.files]
         table.create_write_transaction(
             added, "append", table.schema(), commit_properties=_properties(batch)
         )
+
+    @contextmanager
+    def renewal(self, output: OutputSpec, owner: Owner) -> Iterator[Renewal]:
+        with duckdb.connect() as own:
+            yield DeltaRenewal(self, output, owner, own)
+
+
+class DeltaRenewal(Renewal):
+    """Rows folded here, then one version of the table that has them in place of all files."""
+
+    whole = True
+
+    def __init__(
+        self, to: DeltaFolder, output: OutputSpec, owner: Owner, own: duckdb.DuckDBPyConnection
+    ) -> None:
+        self.to, self.output, self.owner, self.own = to, output, owner, own
+        self.journal = Journal(to.folder, owner.application)
+        self.staged, self.note = (self.journal.home / name for name in ("rebuilt", "rebuilding"))
+        self.told = 0
+
+    def change(self, rows: pa.Table, evaluator: Evaluator) -> None:
+        made = self.to.shaped(self.output, rows, evaluator)
+        self.schema = pa.schema([field for field in made.schema if field.name != SIGN])
+        self.own.register("made", made)
+        into = "INSERT INTO told" if self.told else "CREATE TABLE told AS"
+        self.own.execute(f"{into} SELECT *, {self.told}::BIGINT AS __place FROM made")
+        self.own.unregister("made")
+        self.told += 1
+
+    @contextmanager
+    def held(self) -> Iterator[int | None]:
+        with self.journal.held(self.journal.run()):
+            self._clear()
+            yield self.to.committed(self.owner.checkpoint, None)
+
+    def swap(self, tick: int) -> Swapped:
+        table = DeltaTable(self.to.folder)
+        before, added = table.to_pyarrow_dataset().count_rows(), list[AddAction | RemoveAction]()
+        if self.told:
+            name = f"rebuilt-{uuid.uuid4().hex}.parquet"
+            rows = self._write()
+            self.note.write_text(name)
+            os.replace(self.staged, self.to.folder / name)
+            added = [_added(self.to.folder, name)] if rows else []
+        table.create_write_transaction(added, "overwrite", table.schema())
+        self._clear()
+        return Swapped(rows if self.told else 0, 0, before)
+
+    def _write(self) -> int:
+        key = ", ".join(map(quoted, self.output.key))
+        last = f"row_number() OVER (PARTITION BY {key} ORDER BY __place DESC) AS __last"
+        columns = ", ".join(map(quoted, self.schema.names))
+        query = f"SELECT *, {last} FROM told"
+        found = self.own.sql(f"SELECT {columns} FROM ({query}) WHERE __last = 1 AND {SIGN} > 0")
+        count = 0
+        reader: pa.RecordBatchReader = found.to_arrow_reader(100_000)
+        with pq.ParquetWriter(self.staged, self.schema, compression="zstd") as file:
+            for batch in reader:
+                file.write_table(shaped(pa.Table.from_batches([batch]), self.schema))
+                count += batch.num_rows
+        return count
+
+    def _clear(self) -> None:
+        """What one that was killed has left: a file, or one that no version of the table has."""
+        self.staged.unlink(missing_ok=True)
+        if self.note.exists():
+            file = self.to.folder / self.note.read_text()
+            if file.name not in {
+                Path(each).name for each in DeltaTable(self.to.folder).file_uris()
+            }:
+                file.unlink(missing_ok=True)
+            self.note.unlink()
 
 
 def _folded(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> pa.Table:

@@ -55,11 +55,13 @@ class Journal:
         return self.staging / checkpoint / f"{batch:09d}" / f"{file}{STAGED}"
 
     @contextmanager
-    def held(self, run: int) -> Iterator[None]:
-        """No other run writes meanwhile; an earlier run than the last one is refused."""
+    def held(self, run: int, *, shared: bool = False) -> Iterator[None]:
+        """No other run writes meanwhile; an earlier run than the last one is refused.
+
+        Tasks of one run may share it: each has a place of its own.
+        """
         self.home.mkdir(parents=True, exist_ok=True)
-        with (self.home / "lock").open("a+") as file:
-            self._lock(file.fileno())
+        with locked(self.home / "lock", whose=self.application, where=self.folder, shared=shared):
             last = self.run()
             if run < last:
                 raise AlreadyRunning(
@@ -69,21 +71,6 @@ class Journal:
                     hint="let one of them run; this one has written nothing since",
                 )
             yield
-
-    def _lock(self, descriptor: int) -> None:
-        give_up_at = time.monotonic() + PATIENCE
-        while True:
-            try:
-                return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                if time.monotonic() > give_up_at:
-                    raise AlreadyRunning(
-                        f"another run of {self.application!r} is writing",
-                        where=self.folder,
-                        got=f"waited {PATIENCE:g} seconds",
-                        hint="end it first",
-                    ) from error
-                time.sleep(0.05)
 
     def run(self) -> int:
         """The last run that took over; 0 before the first."""
@@ -151,6 +138,27 @@ def compare(batch: Batch, done: int, noted: Batch | None, folder: Path) -> None:
         "checkpoint); or keep what is written: `riverrun run … --keep-written`; or start over with "
         "--fresh and an empty folder",
     )
+
+
+@contextmanager
+def locked(file: Path, *, whose: str, where: Path, shared: bool = False) -> Iterator[None]:
+    """Holds a file for the length of a block. Who dies lets go of it."""
+    kind, give_up_at = fcntl.LOCK_SH if shared else fcntl.LOCK_EX, time.monotonic() + PATIENCE
+    with file.open("a+") as held:
+        while True:
+            try:
+                fcntl.flock(held.fileno(), kind | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > give_up_at:
+                    raise AlreadyRunning(
+                        f"another run of {whose!r} is writing",
+                        where=where,
+                        got=f"waited {PATIENCE:g} seconds",
+                        hint="end it first",
+                    ) from error
+                time.sleep(0.05)
+        yield
 
 
 def write(file: Path, text: str) -> None:

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
 from riverrun.arguments import checked, names
 from riverrun.errors import ConfigError, ProgramError, caller
-from riverrun.outputs import Delivery, Destination, Evaluator, Guarantee, OutputSpec, Places, Sink
-from riverrun.schema import Schema
+from riverrun.kernels import sql
+from riverrun.outputs import (
+    Delivery,
+    Destination,
+    Evaluator,
+    Guarantee,
+    OutputSpec,
+    Owner,
+    Places,
+    Sink,
+    Standing,
+)
+from riverrun.schema import Schema, quoted
 from riverrun.sinks.folders import Folder, arrow_schema, require_staged, shaped, shown
 from riverrun.sinks.journal import Batch, Journal
 
@@ -109,6 +123,52 @@ class ParquetFolder(Folder):
     def complete(self, journal: Journal, noted: Batch | None) -> None:
         if noted is not None:
             journal.move_in(noted)
+
+    @contextmanager
+    def standing(self, output: OutputSpec, owner: Owner) -> Iterator[Standing]:
+        """Files are moved in one by one: they are listed while none is. None changes later."""
+        journal = Journal(self.folder, owner.application)
+        with journal.held(journal.run()):
+            noted, files = journal.noted(owner.checkpoint), self._files()
+        rows: Iterator[pa.Table] = (self._read(output, file) for file in files)
+        if output.table:
+            # names have the batch; what another checkpoint has written was there before
+            names = [file.name for file in files]
+            places = [(name.startswith(owner.checkpoint[:8]), name[9:18]) for name in names]
+            rows = iter([_folded(output, list(zip(places, rows, strict=True)))])
+        yield Standing(noted.batch if noted else -1, rows, whole=True)
+
+    def _files(self) -> list[Path]:
+        found = (file.relative_to(self.folder) for file in self.folder.rglob("*.parquet"))
+        seen = [each for each in found if not any(part.startswith("_") for part in each.parts)]
+        return sorted(self.folder / each for each in seen)
+
+    def _read(self, output: OutputSpec, file: Path) -> pa.Table:
+        folders = ds.partitioning(
+            pa.schema([(name, pa.string()) for name in self.partition_by]), flavor="hive"
+        )
+        found = ds.dataset(
+            file, format="parquet", partitioning=folders, partition_base_dir=str(self.folder)
+        )
+        return found.to_table(columns=[*output.schema.names, *(CHANGE if output.table else ())])
+
+
+def _folded(output: OutputSpec, parts: list[tuple[tuple[bool, str], pa.Table]]) -> pa.Table:
+    """The rows that changes have left, as the last batch to tell of each key has them."""
+    if not parts:
+        return pa.table({name: pa.array([], pa.string()) for name in output.schema.names})
+    places = sorted({place for place, _ in parts})
+    numbered = [
+        part.append_column("__batch", pa.array([places.index(place)] * part.num_rows, pa.int64()))
+        for place, part in parts
+    ]
+    key, columns = (", ".join(map(quoted, each)) for each in (output.key, output.schema.names))
+    last = f"PARTITION BY {key} ORDER BY __batch DESC, change = '+' DESC, revision DESC"
+    return sql.shared_evaluator().run(
+        f"SELECT {columns} FROM (SELECT *, row_number() OVER ({last}) AS __place FROM rows)"
+        " WHERE __place = 1 AND change = '+'",
+        rows=pa.concat_tables(numbered),
+    )
 
 
 def _with_change(rows: pa.Table) -> pa.Table:

@@ -25,10 +25,13 @@ from riverrun.outputs import (
     Guarantee,
     Need,
     OutputSpec,
+    Owner,
     Part,
     Places,
+    Renewal,
     Rows,
     Sink,
+    Standing,
 )
 from riverrun.schema import Schema, nested, quoted
 from riverrun.sinks.database import (
@@ -41,8 +44,10 @@ from riverrun.sinks.database import (
     check_table,
     refuse_clashes,
     refuse_columns,
+    text_tables,
 )
 from riverrun.sinks.progress import Progress, checksum, done, refuse_if_fenced, taken_over
+from riverrun.sinks.sqlite_renewal import SqliteRenewal
 
 Row = tuple[Any, ...]
 
@@ -146,20 +151,46 @@ class SqliteFile(Destination):
         """Tasks do it all."""
 
     @contextmanager
+    def standing(self, output: OutputSpec, owner: Owner) -> Iterator[Standing]:
+        """Readers see the file as it was when they began, and hold up no writer."""
+        if not self.file.exists():
+            raise DatabaseError("there is no such file", where=self.file, hint="has the job run?")
+        with self._opened() as own:
+            own.execute("BEGIN")
+            last = "SELECT max(batch) FROM riverrun_progress WHERE checkpoint = ?"
+            (batch,) = own.execute(last, (owner.checkpoint,)).fetchone()
+            rows = own.execute(f"SELECT {_names(output.schema.names)} FROM {_table(output)}")
+            yield Standing(-1 if batch is None else batch, text_tables(output, rows))
+
+    @contextmanager
+    def renewal(self, output: OutputSpec, owner: Owner) -> Iterator[Renewal]:
+        def loaded(rows: pa.Table, evaluator: Evaluator) -> tuple[pa.Table, pa.Table | None]:
+            load = _load(Changes(output, with_texts(rows), evaluator, cell))
+            return load.put, load.gone
+
+        with self._opened() as own:
+            yield SqliteRenewal(own, output, owner, _table(output), loaded)
+
+    @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Writers wait for each other, so that nothing is read that changes before it is used."""
+        with self._opened() as own:
+            own.execute("PRAGMA journal_mode=WAL")
+            own.execute("BEGIN IMMEDIATE")
+            try:
+                yield own
+            except BaseException:
+                if own.in_transaction:
+                    own.execute("ROLLBACK")
+                raise
+            own.execute("COMMIT")
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
             with closing(sqlite3.connect(self.file, timeout=PATIENCE, isolation_level=None)) as own:
-                own.execute("PRAGMA journal_mode=WAL")
-                own.execute("BEGIN IMMEDIATE")
-                try:
-                    yield own
-                except BaseException:
-                    if own.in_transaction:
-                        own.execute("ROLLBACK")
-                    raise
-                own.execute("COMMIT")
+                yield own
         except (OSError, sqlite3.Error) as error:
             raise DatabaseError("SQLite refuses", where=self.file, got=error) from error
 

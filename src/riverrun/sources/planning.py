@@ -16,7 +16,7 @@ from typing import Any
 from riverrun.clock import Punctuation
 from riverrun.durations import BEGINNING
 from riverrun.kernels.program import Program
-from riverrun.partitions import Partition, Range, as_texts, from_texts, partition_of
+from riverrun.partitions import Partition, Range, as_texts, counts, from_texts, partition_of
 from riverrun.sources.admission import Ends
 
 PIECE = 1 << 16
@@ -62,7 +62,8 @@ class Offset:
     def punctuation(self) -> Punctuation:
         return Punctuation(
             tick=self.tick, ended=self.ended, behind=self.behind, clocks=self.clocks,
-            control=self.control, paused=self.paused,
+            control=self.control, paused=self.paused, batch=self.batch,
+            partitions=counts(self.ends),
         )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from riverrun.edges import Edge
 from riverrun.kernels.chunks import Chunk
+from riverrun.kernels.kept import KeptInFolder
 from riverrun.kernels.pages import PageKernel
 from riverrun.kernels.state import SegmentCache
 from riverrun.spark.source import Job, job_of
@@ -52,7 +53,8 @@ class PageProcessor(StatefulProcessor):
         self.head = handle.getValueState("head", "data binary")
         self.store = SegmentStore(handle.getMapState("segments", "id string", "data binary"))
         job = job_of(self.encoded)
-        self.kernel = PageKernel(job.program, self.level, _cache(job), job.query_id)
+        kept = KeptInFolder(job.kept) if job.kept else None
+        self.kernel = PageKernel(job.program, self.level, _cache(job), job.query_id, kept=kept)
 
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from riverrun.spark.source import (
     lot_reader,
 )
 
+PARTITIONS = "spark.sql.shuffle.partitions"
 PLACE_TYPES = ("TIMESTAMP", "BIGINT", "BIGINT")
 
 Functions = Mapping[str, Callable[[Any], Any]]
@@ -54,7 +56,20 @@ def start_query(
         .outputMode("append")
         .queryName(job.program.name)
     )
-    return (writer.trigger(availableNow=True) if once else writer).start()
+    with _writers(session, job):
+        return (writer.trigger(availableNow=True) if once else writer).start()
+
+
+@contextmanager
+def _writers(session: SparkSession, job: Job) -> Iterator[None]:
+    """A query takes its number of tasks after an exchange from its session as it starts."""
+    before = session.conf.get(PARTITIONS)
+    if job.program.one_writer:
+        session.conf.set(PARTITIONS, "1")
+    try:
+        yield
+    finally:
+        session.conf.set(PARTITIONS, str(before))
 
 
 def _through_spark(

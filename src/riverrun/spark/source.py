@@ -63,6 +63,9 @@ class Job:
     query_id: str = ""
     state_memory: int = 1 << 30
     """Bytes of state that a worker holds in memory."""
+    kept: Path | None = None
+    """A folder that all workers see, for what batches are told from outside; None where no batch
+    is run again."""
 
     def encoded(self) -> str:
         return base64.b64encode(portable(self, self.program)).decode()

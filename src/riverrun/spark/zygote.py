@@ -19,6 +19,7 @@ import signal
 import socket
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,13 @@ PRELOAD = (
     "pyspark.sql.streaming.python_streaming_source_runner",
     "pyspark.sql.streaming.transform_with_state_driver_worker",
     "pyspark.sql.streaming.proto.StateMessage_pb2",
+    "polars", "polars_hash",
+    "riverrun.operators.registry", "riverrun.spark.exchange", "riverrun.spark.source",
+    "riverrun.spark.writer",
 )  # fmt: skip
-"""Not Polars: it starts threads when imported, and they do not survive a fork."""
+"""Modules whose import leaves nothing running. Polars has threads from then on, but they sleep, and
+hold no lock that a child would miss; those that compute start with the first query, in the child.
+"""
 
 STREAMS = 3
 LONGEST_SHEBANG = 120
@@ -58,7 +64,7 @@ def start(folder: Path) -> Path | None:
     with private.opened(folder / "spark.log", "a") as log:
         subprocess.Popen(
             [sys.executable, "-m", __name__, str(listener.fileno())],
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"},
             pass_fds=[listener.fileno()],
             stdin=subprocess.PIPE,  # closed when we die, and then it ends
             stdout=log,
@@ -88,7 +94,10 @@ def serve(listener: socket.socket) -> None:
 def _fork(listener: socket.socket, waiting: selectors.BaseSelector) -> None:
     connection, _ = listener.accept()
     request, streams = _receive(connection)
-    pid = os.fork()
+    with warnings.catch_warnings():
+        # from Python 3.12 on, of threads; ours sleep
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        pid = os.fork()
     if pid == 0:
         listener.close()
         connection.close()

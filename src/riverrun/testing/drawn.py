@@ -73,6 +73,15 @@ def _cells(line: str) -> tuple[str, ...]:
     return tuple(cell.strip() for cell in line.split("|"))
 
 
+def drawn_rows(text: str) -> list[dict[str, str | None]]:
+    """The rows of a table of a database: texts, as databases can write any value."""
+    rows = parse(text).rows
+    return [
+        {name: None if cell in ("", "null") else moment(cell) for name, cell in row.items()}
+        for row in rows
+    ]
+
+
 def records(drawing: Drawing, source: ReadTopic) -> Iterator[list[Record]]:
     """The records of each batch, with values typed by the source's schema."""
     for column in drawing.columns:

@@ -8,8 +8,8 @@ transactions, Spark's scheduling, or `.spark(…)` steps.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -27,17 +27,20 @@ from riverrun.errors import InputError, ProgramError, caller
 from riverrun.kafka.records import Record
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.functions import run_twice
+from riverrun.kernels.kept import KeptInMemory
 from riverrun.kernels.lots import LotReader
 from riverrun.kernels.messages import Status
 from riverrun.kernels.pages import PageKernel
-from riverrun.kernels.program import ReadTopic
+from riverrun.kernels.program import PlacedStep, Program, ReadTopic
 from riverrun.kernels.state import SegmentCache
+from riverrun.operators.lookups.by_hand import Content, TableByHand
+from riverrun.operators.lookups.lookup import Lookup
 from riverrun.outputs import OutputSpec
-from riverrun.partitions import Range
+from riverrun.partitions import Range, counts
 from riverrun.sources.admission import Ends
 from riverrun.sources.files import MemoryTopics, as_bytes
 from riverrun.sources.reading import read_ranges
-from riverrun.testing.drawn import Lines, parse, records
+from riverrun.testing.drawn import Lines, drawn_rows, parse, records
 
 CACHE = 1 << 28
 
@@ -101,6 +104,9 @@ class Driver:
                 hint="test the function with Spark, or run `riverrun try --engine spark`",
             )
         self.topics = MemoryTopics()
+        self.kept = KeptInMemory()
+        """What was looked up: a batch that is run again finds the same."""
+        self.by_hand: dict[str, Content] = {}
         self.wall = now is not None
         self.started_at = milliseconds_of(now, caller()) * 1000 if now else 0
         self._start_over()
@@ -123,7 +129,7 @@ class Driver:
     def _start_worker(self) -> None:
         self.reader = LotReader(self.program)
         self.kernels = [
-            PageKernel(self.program, level, SegmentCache(CACHE), "driver")
+            PageKernel(self.program, level, SegmentCache(CACHE), "driver", kept=self.kept)
             for level in range(self.program.levels)
         ]
 
@@ -146,6 +152,20 @@ class Driver:
         for value in values:
             record = Record(as_bytes(value), as_bytes(key), timestamp, partition, marks)
             self.topics.append(topic, record)
+
+    def lookup_table(self, table: str, rows: str | Sequence[Mapping[str, Any]] | None) -> None:
+        """What lookups of a table find from now on, instead of what its database holds.
+
+        Rows are dictionaries, or drawn; None: the database is away.
+        """
+        given = drawn_rows(rows) if isinstance(rows, str) else rows
+        content = None if given is None else list(given)
+        if table in self.by_hand:
+            self.by_hand[table].rows = content
+            return
+        self.by_hand[table] = Content(content)
+        self.program = _reading(self.program, TableByHand(table, self.by_hand[table]))
+        self._start_worker()
 
     def control(self, kind: str, target: str, **body: Any) -> None:
         """Adds a command to the control log: it takes effect with the next batch."""
@@ -247,7 +267,8 @@ class Driver:
         ends = {p: end for p, end in ends.items() if p not in held}
         punctuation = Punctuation(
             tick=self.tick, ended=ended, clocks=start.clocks, control=control, paused=paused,
-            commands=commands, behind=behind,
+            commands=commands, behind=behind, batch=len(self.history),
+            partitions=counts(self.topics.ends()),
         )  # fmt: skip
         outbox = Outbox(self.program, self.reader.evaluator, self.topics.originals)
         chunks = self._read(ends, punctuation)
@@ -297,3 +318,18 @@ class Driver:
         checkpoint.stores[place] = store
         checkpoint.heads[place] = new_head or head or b""
         return out
+
+
+def _reading(program: Program, table: TableByHand) -> Program:
+    """The program, with lookups of a table that is given by hand."""
+    steps = tuple(_step_reading(step, table) for step in program.steps)
+    if steps == program.steps:
+        raise InputError(f"the program has no lookup in {table.table!r}")
+    return replace(program, steps=steps)
+
+
+def _step_reading(step: PlacedStep, table: TableByHand) -> PlacedStep:
+    does = step.does
+    if isinstance(does, Lookup) and does.reads.table == table.table:
+        return replace(step, does=does.reading(table))
+    return step

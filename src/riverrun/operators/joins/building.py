@@ -22,7 +22,7 @@ WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "U
 def join(left: Node, right: Node, asked: Asked) -> Step:
     at, kind = asked.at, _kind(left, right, asked)
     _check_how(kind, asked)
-    on = _pairs(asked.on, at)
+    on = pairs_of(asked.on, at)
     types = tuple(_key_type(left, right, pair, at) for pair in on)
     if changes(right) and not changes(left):
         _require_table_key(right, on, at)
@@ -112,7 +112,7 @@ def _check_how(kind: type[Join], asked: Asked) -> None:
         )
 
 
-def _pairs(on: On, at: Location) -> tuple[tuple[str, str], ...]:
+def pairs_of(on: On, at: Location) -> tuple[tuple[str, str], ...]:
     """`"user"`, `["user", "day"]` or `{"user": "id"}` as pairs of columns, left and right."""
     if isinstance(on, str):
         return ((on, on),)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from itertools import repeat
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -13,9 +15,21 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from riverrun.delivery.encode import records
 from riverrun.errors import BrokerError, TopicError
 from riverrun.kafka import admin
-from riverrun.outputs import Destination, Evaluator, OutputSpec, Part, Rows
+from riverrun.kafka.compaction import DAY, POLICY, table_settings
+from riverrun.outputs import (
+    Destination,
+    Evaluator,
+    OutputSpec,
+    Owner,
+    Part,
+    Renewal,
+    Rows,
+    Standing,
+)
+from riverrun.sinks.kafka.compacted import Compacted
 from riverrun.sinks.kafka.dead import NAME as DEAD
 from riverrun.sinks.kafka.fitting import SURE, Limits, fitted, longest_row
+from riverrun.sinks.kafka.renewal import TopicRenewal
 from riverrun.sinks.kafka.sink import Topic
 
 PRODUCER: Mapping[str, Any] = {
@@ -29,7 +43,6 @@ PRODUCER: Mapping[str, Any] = {
     "delivery.report.only.error": True,
 }
 AT_ONCE = 20_000
-POLICY = "cleanup.policy"
 
 Encoded = list[tuple[OutputSpec, pa.Table]]
 
@@ -37,8 +50,9 @@ Encoded = list[tuple[OutputSpec, pa.Table]]
 class KafkaTopicsWritten(Destination):
     """What both guarantees share: the topics that are written."""
 
-    def __init__(self, client: Mapping[str, str]) -> None:
-        self.client = client
+    def __init__(self, client: Mapping[str, str], compaction_lag: int = DAY) -> None:
+        """Milliseconds that records of tables stay in topics that are made here."""
+        self.client, self.compaction_lag = client, compaction_lag
         self.limits = Limits(client)
 
     def prepare(self, outputs: Sequence[OutputSpec]) -> None:
@@ -47,7 +61,7 @@ class KafkaTopicsWritten(Destination):
             assert isinstance(output.sink, Topic)
             found = existing.get(output.sink.name)
             if found is None:
-                _create(output, output.sink, self.client)
+                _create(output, output.sink, self.client, self.compaction_lag)
             else:
                 _check(output, output.sink, self.client, len(found.partitions))
 
@@ -68,12 +82,33 @@ class KafkaTopicsWritten(Destination):
     def finish(self, batch: int, receipts: Sequence[Any]) -> None:
         """Tasks do it all."""
 
+    def standing(self, output: OutputSpec, owner: Owner) -> AbstractContextManager[Standing] | None:
+        """Of a stream a topic keeps what retention leaves: there is nothing to compare."""
+        return self._standing(output, owner) if output.table else None
+
+    @contextmanager
+    def _standing(self, output: OutputSpec, owner: Owner) -> Iterator[Standing]:
+        """What is in the topic now, once nothing of it is in the middle of a transaction; what is
+        written later tells of itself by its progress."""
+        topic = Compacted(self.client, output)
+        ranges = topic.settled()
+        yield Standing(self.last_batch(owner), topic.rows(ranges))
+
+    @contextmanager
+    def renewal(self, output: OutputSpec, owner: Owner) -> Iterator[Renewal]:
+        with duckdb.connect() as own:
+            yield TopicRenewal(self.client, output, owner, self.last_batch, own)
+
+    def last_batch(self, owner: Owner) -> int | None:
+        """The last batch of which anything is written; None where that is not noted."""
+        return None
+
 
 class KafkaAtLeastOnce(KafkaTopicsWritten):
     """Sends records, and waits until the brokers have them. After a crash some come again."""
 
-    def __init__(self, client: Mapping[str, str]) -> None:
-        super().__init__(client)
+    def __init__(self, client: Mapping[str, str], compaction_lag: int = DAY) -> None:
+        super().__init__(client, compaction_lag)
         self.failed: list[str] = []
         settings = {**client, **PRODUCER, "on_delivery": self._report}
         self.producer = Producer(settings, logger=admin.quiet)
@@ -158,24 +193,24 @@ def _send_each(producer: Producer, topic: str, found: Iterable[tuple[Any, ...]])
     producer.poll(0)
 
 
-def _create(output: OutputSpec, sink: Topic, client: Mapping[str, str]) -> None:
+def _create(output: OutputSpec, sink: Topic, client: Mapping[str, str], lag: int) -> None:
     small = output.name == DEAD or output.name.endswith(".late")
     admin.create_topic(
         client,
         sink.name,
         partitions=sink.partitions or (1 if small else 4),
-        config={POLICY: "compact"} if output.table else {},
+        config=table_settings(lag) if output.table else {},
     )
 
 
 def _check(output: OutputSpec, sink: Topic, client: Mapping[str, str], partitions: int) -> None:
     """A table needs compaction, which keeps each key's last record; a stream would lose rows."""
     policy = admin.settings(client, sink.name)[POLICY]
-    wanted = None
+    wanted = why = None
     if output.table and "compact" not in policy:
-        wanted = f"{POLICY}=compact: a table is upserts, and old rows of a key can go"
+        wanted, why = f"{POLICY}=compact", "a table is upserts, and old rows of a key can go"
     elif not output.table and "compact" in policy:
-        wanted = f"{POLICY}=delete: compaction would remove rows of a stream"
+        wanted, why = f"{POLICY}=delete", "compaction would remove rows of a stream"
     elif sink.partitions not in (None, partitions):
         raise TopicError(
             f"the topic {sink.name!r} has {partitions} partitions, not {sink.partitions}",
@@ -185,5 +220,6 @@ def _check(output: OutputSpec, sink: Topic, client: Mapping[str, str], partition
         raise TopicError(
             f"the topic {sink.name!r} cannot take the output {output.name!r}",
             got=f"{POLICY} is {policy}",
-            hint=f"set {wanted}; with Kafka's own tools, or write to another topic",
+            hint=f"set {wanted}: {why}; `riverrun topics alter {sink.name} {wanted}`,"
+            " or write to another topic",
         )

@@ -53,7 +53,7 @@ class Topic(Sink):
         from riverrun.sinks.kafka.transactions import KafkaExactlyOnce  # noqa: PLC0415
 
         kind = KafkaExactlyOnce if places.delivery == "exactly once" else KafkaAtLeastOnce
-        return kind(dict(places.kafka))
+        return kind(dict(places.kafka), places.compaction_lag)
 
     def place(self) -> Hashable:
         """All topics are written in one transaction."""

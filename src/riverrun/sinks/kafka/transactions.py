@@ -19,10 +19,12 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from riverrun.errors import BrokerError, TopicError
 from riverrun.kafka import admin
+from riverrun.kafka.compaction import DAY
 from riverrun.kafka.ranges import RangeReader
 from riverrun.kafka.topics import KafkaTopics
-from riverrun.outputs import Evaluator, Part, Rows
+from riverrun.outputs import Evaluator, Owner, Part, Rows
 from riverrun.partitions import Partition, Range
+from riverrun.sinks.kafka.compacted import settled
 from riverrun.sinks.kafka.records import PRODUCER, Encoded, KafkaTopicsWritten, encoded, send
 from riverrun.sinks.progress import Progress, done, progress_of, refuse_if_fenced
 
@@ -80,8 +82,8 @@ def progress_topic(application: str) -> str:
 
 
 class KafkaExactlyOnce(KafkaTopicsWritten):
-    def __init__(self, client: Mapping[str, str]) -> None:
-        super().__init__(client)
+    def __init__(self, client: Mapping[str, str], compaction_lag: int = DAY) -> None:
+        super().__init__(client, compaction_lag)
         self.held: dict[tuple[str, int], Holding] = {}
         self.background = ThreadPoolExecutor(1)
 
@@ -133,6 +135,16 @@ class KafkaExactlyOnce(KafkaTopicsWritten):
                         got=error.args[0].str(),
                     ) from error
                 time.sleep(PAUSE)
+
+    def last_batch(self, owner: Owner) -> int | None:
+        topic, own = progress_topic(owner.application), f"{owner.checkpoint}/".encode()
+        ranges = settled(self.topics, [Partition(topic, number) for number in range(PARTITIONS)])
+        found = -1
+        for read in self.reader.read([ranges]):
+            for each in (row for records in read.values() for row in records.to_pylist()):
+                if (each["__key"] or b"").startswith(own) and each["__value"]:
+                    found = max(found, json.loads(each["__value"])["batch"])
+        return found
 
     def _attempt(
         self, part: Part, holding: Holding | None, outputs: Encoded, progress: Progress

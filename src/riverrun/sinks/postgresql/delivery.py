@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from riverrun.errors import DatabaseError
-from riverrun.outputs import Destination, Evaluator, OutputSpec, Part, Rows
+from riverrun.outputs import (
+    Destination,
+    Evaluator,
+    OutputSpec,
+    Owner,
+    Part,
+    Renewal,
+    Rows,
+    Standing,
+)
 from riverrun.schema import quoted
-from riverrun.sinks.database import PROGRESS, RUNS, VERSION, retried
+from riverrun.sinks.database import PROGRESS, RUNS, VERSION, retried, text_tables
 from riverrun.sinks.postgresql import tables
+from riverrun.sinks.postgresql.connecting import LOST, address, connect
 from riverrun.sinks.postgresql.load import Load, Loader, Piece, progress
+from riverrun.sinks.postgresql.renewal import PostgresRenewal
+from riverrun.sinks.postgresql.statements import copy, last_batch, names, same_keys, staged
 from riverrun.sinks.postgresql.tables import table_name
 from riverrun.sinks.progress import Progress, done, refuse_if_fenced, taken_over
 
-CLIENT = {
-    "connect_timeout": "10",
-    "keepalives_idle": "10",
-    "keepalives_interval": "5",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "30000",
-    "application_name": "riverrun",
-    "client_encoding": "UTF8",
-}
-"""A server that is gone without a word is noticed within half a minute."""
-
-LOST = (psycopg.OperationalError, psycopg.InterfaceError)
 SESSION = (
     "SELECT set_config('TimeZone', 'UTC', true), set_config('application_name', %s, true),"
     " set_config('idle_in_transaction_session_timeout', '60s', true),"
@@ -48,13 +46,13 @@ END_OTHERS = (
 
 class PostgresDatabase(Destination):
     def __init__(self, url: str) -> None:
-        self.url, self.where = url, _address(url)
+        self.url, self.where = url, address(url)
         self.connection: psycopg.Connection | None = None
         self.known: set[str] = set()
         """Outputs whose rows were there before they were first told of, as after `--fresh`."""
 
     def prepare(self, outputs: Sequence[OutputSpec]) -> None:
-        with self._explained(), self._connect() as connection, connection.transaction():
+        with self._explained(), connect(self.url) as connection, connection.transaction():
             # two programs that start together must not make the same table
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('riverrun'))")
             tables.prepare(connection, outputs, self.where)
@@ -63,7 +61,7 @@ class PostgresDatabase(Destination):
 
     def take_over(self, application: str, run: int) -> None:
         """Waits for a part that an earlier run is just writing; one that hangs is ended."""
-        with self._explained(), self._connect() as connection:
+        with self._explained(), connect(self.url) as connection:
             try:
                 latest = _announced(connection, application, run)
             except psycopg.errors.LockNotAvailable:
@@ -80,10 +78,31 @@ class PostgresDatabase(Destination):
     def finish(self, batch: int, receipts: Sequence[Any]) -> None:
         """Tasks do it all."""
 
+    @contextmanager
+    def standing(self, output: OutputSpec, owner: Owner) -> Iterator[Standing]:
+        """All of one snapshot, which holds up no writer."""
+        with self._explained(), connect(self.url) as connection:
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            connection.execute("SELECT set_config('TimeZone', 'UTC', true)")
+            batch = last_batch(connection, owner)
+            with connection.cursor(name="riverrun_standing") as rows:
+                rows.execute(f"SELECT {_as_texts(output)} FROM {table_name(output)}")
+                yield Standing(batch, text_tables(output, rows))
+            connection.execute("ROLLBACK")
+
+    @contextmanager
+    def renewal(self, output: OutputSpec, owner: Owner) -> Iterator[Renewal]:
+        """In a temporary table: it goes with the session."""
+        with self._explained(), connect(self.url) as connection:
+            # a run that takes over ends it like any writer that hangs
+            session = f"{_session(owner.application)}rebuild"
+            connection.execute("SELECT set_config('application_name', %s, false)", (session,))
+            yield PostgresRenewal(connection, output, owner)
+
     def _attempt(self, part: Part, loader: Loader) -> None:
         session = _session(part.application, part.task)
         if self.connection is None:
-            self.connection = self._connect()
+            self.connection = connect(self.url)
         try:
             with self.connection.transaction():
                 self.connection.execute(SESSION, (session,))
@@ -112,7 +131,7 @@ class PostgresDatabase(Destination):
             _merge(connection, output, load.changed, meanwhile=load.go_on)
         if load.fresh.rows:
             if not output.table:
-                _copy(connection, table_name(output), _names(output.schema.names), load.fresh)
+                copy(connection, table_name(output), names(output.schema.names), load.fresh)
             elif not self._add(connection, output, load.fresh):
                 _merge(connection, output, load.fresh, meanwhile=load.go_on)
         if load.gone.rows:
@@ -124,8 +143,8 @@ class PostgresDatabase(Destination):
             return False
         try:
             with connection.transaction():
-                columns = _names((*output.schema.names, VERSION))
-                _copy(connection, table_name(output), columns, fresh)
+                columns = names((*output.schema.names, VERSION))
+                copy(connection, table_name(output), columns, fresh)
         except psycopg.errors.UniqueViolation:
             self.known.add(output.name)
             return False
@@ -135,13 +154,6 @@ class PostgresDatabase(Destination):
         if self.connection is not None:
             self.connection.close()
             self.connection = None
-
-    def _connect(self) -> psycopg.Connection:
-        given = conninfo_to_dict(self.url)
-        own = {name: value for name, value in CLIENT.items() if name not in given}
-        full = make_conninfo(self.url, **own)
-        # poolers know nothing of prepared statements
-        return psycopg.connect(full, autocommit=True, prepare_threshold=None)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -213,6 +225,14 @@ def _noted(connection: psycopg.Connection, part: Part) -> Progress | None:
     return Progress(*row) if row else None
 
 
+def _as_texts(output: OutputSpec) -> str:
+    """Columns as DuckDB reads them."""
+    return ", ".join(
+        quoted(column.name) if column.type == "BLOB" else f"{quoted(column.name)}::text"
+        for column in output.schema.columns
+    )
+
+
 def _merge(
     connection: psycopg.Connection,
     output: OutputSpec,
@@ -221,20 +241,20 @@ def _merge(
     meanwhile: Callable[[], object],
 ) -> None:
     """Changes rows that are there, then adds the others: quicker than ON CONFLICT for all."""
-    target, names = table_name(output), (*output.schema.names, VERSION)
-    columns, key = _names(names), [quoted(name) for name in output.key]
+    target, written = table_name(output), (*output.schema.names, VERSION)
+    columns, key = names(written), [quoted(name) for name in output.key]
     same = " AND ".join(f"own.{name} = new.{name}" for name in key)
-    changed = [quoted(name) for name in names if name not in output.key]
-    with _staged(connection, output, columns) as staged:
-        _copy(connection, staged, columns, piece)
+    changed = [quoted(name) for name in written if name not in output.key]
+    with staged(connection, output, columns) as beside:
+        copy(connection, beside, columns, piece)
         meanwhile()
         found = connection.execute(
             f"UPDATE {target} AS own SET {', '.join(f'{name} = new.{name}' for name in changed)}"
-            f" FROM {staged} AS new WHERE {same} AND (own.{VERSION} > new.{VERSION}) IS NOT TRUE"
+            f" FROM {beside} AS new WHERE {same} AND (own.{VERSION} > new.{VERSION}) IS NOT TRUE"
         ).rowcount
         if found < piece.rows:
             connection.execute(
-                f"INSERT INTO {target} AS own ({columns}) SELECT {columns} FROM {staged} AS new"
+                f"INSERT INTO {target} AS own ({columns}) SELECT {columns} FROM {beside} AS new"
                 f" WHERE NOT EXISTS (SELECT FROM {target} AS own WHERE {same})"
                 f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET"
                 f" {', '.join(f'{name} = excluded.{name}' for name in changed)}"
@@ -244,57 +264,13 @@ def _merge(
 
 def _delete(connection: psycopg.Connection, output: OutputSpec, gone: Piece, tick: int) -> None:
     key = [quoted(name) for name in output.schema.names if name in output.key]
-    same = [" AND ".join(f"own.{name} = gone.{name}" for name in key)]
-    if gone.nulls:
-        # an index helps with `=` only: rows without a null go by it, the few others do not
-        null = " OR ".join(f"gone.{name} IS NULL" for name in key)
-        both = " AND ".join(f"own.{name} IS NOT DISTINCT FROM gone.{name}" for name in key)
-        same.append(f"({null}) AND {both}")
-    with _staged(connection, output, ", ".join(key)) as staged:
-        _copy(connection, staged, ", ".join(key), gone)
-        for condition in same:
+    with staged(connection, output, ", ".join(key)) as beside:
+        copy(connection, beside, ", ".join(key), gone)
+        for condition in same_keys(key, "gone", nulls=gone.nulls):
             connection.execute(
-                f"DELETE FROM {table_name(output)} AS own USING {staged} AS gone"
+                f"DELETE FROM {table_name(output)} AS own USING {beside} AS gone"
                 f" WHERE {condition} AND (own.{VERSION} > {tick}) IS NOT TRUE"
             )
-
-
-@contextmanager
-def _staged(connection: psycopg.Connection, output: OutputSpec, columns: str) -> Iterator[str]:
-    """A table with some columns of the output's, for a moment."""
-    connection.execute(
-        f"CREATE TEMPORARY TABLE riverrun_staged ON COMMIT DROP AS"
-        f" SELECT {columns} FROM {table_name(output)} WITH NO DATA"
-    )
-    yield "pg_temp.riverrun_staged"
-    connection.execute("DROP TABLE pg_temp.riverrun_staged")
-
-
-def _copy(connection: psycopg.Connection, table: str, columns: str, piece: Piece) -> None:
-    statement = f"COPY {table} ({columns}) FROM STDIN (FORMAT {piece.format})"
-    with connection.cursor().copy(statement) as copy:
-        for lot in piece.lots():
-            copy.write(lot)
-
-
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(map(quoted, names))
-
-
-def _address(url: str) -> str:
-    """Without the password. What is wrong with one is not shown: it may be the password."""
-    given: dict[str, Any] | None = None
-    with suppress(psycopg.Error):
-        given = conninfo_to_dict(url)
-    if given is None or not re.fullmatch(r"[\d,]*", str(given.get("port", ""))):
-        raise DatabaseError(
-            "the address of PostgreSQL cannot be read",
-            where="`postgres` in riverrun.toml, or RIVERRUN_POSTGRES",
-            hint='write it as "postgresql://user:password@host:5432/database", and in the password'
-            " @ as %40, : as %3A, / as %2F",
-        )
-    host, port = given.get("host", "localhost"), given.get("port", 5432)
-    return f"{host}:{port}/{given.get('dbname', given.get('user', ''))}"
 
 
 def _one_line(error: psycopg.Error) -> str:

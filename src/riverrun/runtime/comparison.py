@@ -1,0 +1,143 @@
+"""Two versions of a table: what the log says, and what stands. Both are kept on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import duckdb
+import pyarrow as pa
+
+from riverrun import exact
+from riverrun.delivery.comparable import alike, comparable
+from riverrun.outputs import Evaluator, OutputSpec
+
+MEMORY = "1GB"
+RANGES = 16
+JUDGED = 10_000
+"""Pairs of rows that are looked at together."""
+
+Kind = Literal["missing", "extra", "other"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    kind: Kind
+    key: Any
+    wanted: Any
+    """The row by the log; None for one that should not be there."""
+    found: Any
+    """The row that stands."""
+
+
+@dataclass(frozen=True)
+class KeyRange:
+    """A part of the table, by the order of its keys."""
+
+    first: str
+    last: str
+    wanted: int
+    found: int
+    wanted_checksum: str
+    found_checksum: str
+
+    @property
+    def same(self) -> bool:
+        return (self.wanted, self.wanted_checksum) == (self.found, self.found_checksum)
+
+
+class Comparison:
+    def __init__(self, output: OutputSpec, evaluator: Evaluator, folder: Path) -> None:
+        self.output, self.evaluator = output, evaluator
+        self.told = 0
+        own = duckdb.connect(str(folder / "comparison.duckdb"))
+        own.execute(f"SET memory_limit='{MEMORY}'; SET temp_directory='{folder / 'spilled'}'")
+        own.execute("CREATE TABLE told (k VARCHAR, v VARCHAR, place BIGINT)")
+        own.execute("CREATE TABLE stood (k VARCHAR, v VARCHAR)")
+        self.own = own
+
+    def close(self) -> None:
+        self.own.close()
+
+    def want(self, rows: pa.Table) -> None:
+        """What a batch of the log tells: later ones replace. A key's old and new row come
+        together, and the new one counts."""
+        self.told += 1
+        made = comparable(self.output, rows, self.evaluator)
+        query = f"SELECT k, v, {self.told} FROM made"
+        if self.output.table:
+            query = f"SELECT k, any_value(v) FILTER (__op > 0), {self.told} FROM made GROUP BY k"
+        self._insert("told", query, made)
+
+    def find(self, rows: pa.Table) -> None:
+        """What stands."""
+        made = comparable(self.output, rows, self.evaluator)
+        self._insert("stood", "SELECT k, v FROM made", made)
+
+    def _insert(self, table: str, query: str, made: pa.Table) -> None:
+        self.own.register("made", made)
+        self.own.execute(f"INSERT INTO {table} {query}")
+        self.own.unregister("made")
+
+    def compare(self) -> None:
+        """A key that is there more often than it should be has a number: each counts for itself."""
+        numbered = "row_number() OVER (PARTITION BY k ORDER BY v) AS n"
+        last = "SELECT k, arg_max_null(v, place) AS v FROM told GROUP BY k"
+        wanted = f"SELECT * FROM ({last}) WHERE v IS NOT NULL" if self.output.table else "FROM told"
+        self.own.execute(
+            "CREATE TABLE pairs AS SELECT coalesce(w.k, f.k) AS k, coalesce(w.n, f.n) AS n,"
+            " w.v AS wanted, f.v AS found FROM"
+            f" (SELECT k, v, {numbered} FROM ({wanted})) w FULL JOIN"
+            f" (SELECT k, v, {numbered} FROM stood) f ON w.k = f.k AND w.n = f.n"
+        )
+        self._judge()
+
+    def _judge(self) -> None:
+        """Rows that are written differently and say the same are the same."""
+        unlike = "SELECT k, n, wanted, found FROM pairs WHERE wanted <> found"
+        found = self.own.cursor().execute(unlike)
+        while pairs := found.fetchmany(JUDGED):
+            same = [(k, n) for k, n, one, other in pairs if alike(self.output, one, other)]
+            if same:
+                keys, numbers = zip(*same, strict=True)
+                self.own.register("same", pa.table({"k": keys, "n": numbers}))
+                self.own.execute(
+                    "UPDATE pairs SET found = wanted FROM same"
+                    " WHERE pairs.k = same.k AND pairs.n = same.n"
+                )
+                self.own.unregister("same")
+
+    def counts(self) -> dict[str, int]:
+        (found,) = self.own.execute(
+            "SELECT {'wanted': count(wanted), 'found': count(found),"
+            " 'missing': count(*) FILTER (found IS NULL),"
+            " 'extra': count(*) FILTER (wanted IS NULL),"
+            " 'other': count(*) FILTER (wanted <> found)} FROM pairs"
+        ).fetchall()[0]
+        return dict(found)
+
+    def differences(self, limit: int) -> Iterator[Difference]:
+        found = self.own.execute(
+            "SELECT k, wanted, found FROM pairs WHERE wanted IS DISTINCT FROM found"
+            " ORDER BY k, n LIMIT ?",
+            [limit],
+        )
+        for key, wanted, stands in found.fetchall():
+            kind: Kind = "missing" if stands is None else "extra" if wanted is None else "other"
+            read = (None if text is None else exact.loads(text) for text in (key, wanted, stands))
+            yield Difference(kind, *read)
+
+    def ranges(self) -> list[KeyRange]:
+        sums = ", ".join(
+            f"count({side}), format('{{:016x}}', coalesce(sum(hash(k, {side}))"
+            f" FILTER ({side} IS NOT NULL) % 18446744073709551616, 0)::UBIGINT)"
+            for side in ("wanted", "found")
+        )
+        found = self.own.execute(
+            f"SELECT min(k), max(k), {sums} FROM"
+            f" (SELECT *, ntile({RANGES}) OVER (ORDER BY k) AS part FROM pairs)"
+            " GROUP BY part ORDER BY part"
+        ).fetchall()
+        return [KeyRange(f, t, w, s, ws, fs) for f, t, w, ws, s, fs in found]

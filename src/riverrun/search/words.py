@@ -1,0 +1,67 @@
+"""A query cut into words, each with its place: errors point at it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from riverrun.errors import InputError
+
+TOKEN = re.compile(
+    r"""\s*(?:
+    (?P<open>\()|(?P<close>\))|
+    (?P<phrase>"(?:[^"\\]|\\.)*")(?P<slop>~\d+)?|
+    (?P<range>[\[{][^\]}]*[\]}])|
+    (?P<field>(?:[^\W\d][\w.-]*|`[^`]+`)):(?=\S)|
+    (?P<not>-(?=\S))|(?P<plus>\+(?=\S))|
+    (?P<word>(?:\\.|[^\s()"\[\]{}\\])+)
+    )""",
+    re.VERBOSE,
+)
+KINDS = ("open", "close", "phrase", "range", "field", "not", "plus", "word")
+OPERATORS = {"AND": "and", "OR": "or", "NOT": "not"}
+
+
+@dataclass(frozen=True)
+class Token:
+    kind: str
+    text: str
+    at: int
+    """Where it begins."""
+    slop: int = 0
+
+
+def tokens(query: str) -> list[Token]:
+    found, at = [], 0
+    while query[at:].strip():
+        match = TOKEN.match(query, at)
+        if match is None:
+            raise _unreadable(query, at + len(query[at:]) - len(query[at:].lstrip()))
+        kind = next(each for each in KINDS if match[each] is not None)
+        text, begin = match[kind], match.start(kind)
+        if kind == "word" and text in OPERATORS:
+            kind = OPERATORS[text]
+        found.append(Token(kind, text, begin, int((match["slop"] or "~0")[1:])))
+        at = match.end()
+    return found
+
+
+def _unreadable(query: str, at: int) -> InputError:
+    facts = {
+        '"': "a phrase does not end",
+        "[": "a range does not end",
+        "{": "a range does not end",
+    }
+    # any other: a sign that means nothing here
+    fact = facts.get(query[at], f"{query[at]!r} means nothing here")
+    return wrong(fact, query, at, 'put it in quotes to look for it: "…"')
+
+
+def wrong(fact: str, query: str, at: int, hint: str | None = None) -> InputError:
+    """An error at a place of a query."""
+    return InputError(
+        fact,
+        where=f"character {at + 1} of the query",
+        got=f"{query}\n       {' ' * at}^",
+        hint=hint,
+    )

@@ -1,0 +1,1 @@
+"""Caches in Valkey or Redis."""

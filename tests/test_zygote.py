@@ -1,0 +1,35 @@
+"""What the zygote imports before it forks is whole in its children."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+COMPUTING = """
+import os, signal
+from riverrun.spark import zygote
+
+for module in zygote.PRELOAD:
+    __import__(module)
+zygote.settle()
+for number in range(20):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # ends a child that waits for a thread that was not forked with it
+        import duckdb, polars as pl, pyarrow.compute as pc
+        frame = pl.DataFrame({"key": [n % 7 for n in range(50_000)], "n": range(50_000)})
+        sums = frame.lazy().group_by("key").agg(pl.col("n").sum()).sort("key").collect()
+        rows = frame.join(sums, on="key").sort("n", descending=True).to_arrow()
+        found = duckdb.sql("SELECT sum(n) FROM rows").fetchall()[0][0]
+        os._exit(0 if found == pc.sum(rows["n"]).as_py() == sums["n"].sum() else 1)
+    _, status = os.waitpid(child, 0)
+    assert status == 0, os.waitstatus_to_exitcode(status)
+"""
+
+
+def test_children_compute_with_everything_that_was_imported_before_they_were_forked():
+    environ = {"OPENBLAS_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", COMPUTING], env=environ, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -58,7 +58,7 @@ class _Visit:
         self.step, self.state, self.batch = step, state, batch
         self.waiting = state.rows("waiting", within_key=None)
         self.open = state.rows("open", together=True)
-        self.looks = state.rows("looks", within_key=None)
+        self.looks = state.rows("looks")
         self.key = ["__hash", *step.keys]
         self.result = Result()
 

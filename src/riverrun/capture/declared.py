@@ -6,12 +6,13 @@ What is not given is read from the database when the program is built. Nothing i
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from riverrun.arguments import names
 from riverrun.config import NAME, Settings, load
 from riverrun.embedded import postgres
-from riverrun.errors import DatabaseError, Location, ProgramError
+from riverrun.errors import ConfigError, DatabaseError, Location, ProgramError
 from riverrun.schema import Schema, parse
 
 TABLE = re.compile(r"[^.\"\x00-\x1f/]+(\.[^.\"\x00-\x1f/]+)?")
@@ -48,7 +49,7 @@ def declared(
     database: str | None,
     name: str | None,
     schema: str | None,
-    key: str | tuple[str, ...] | list[str] | None,
+    key: str | Sequence[str] | None,
     at: Location,
 ) -> Captured:
     # only programs that capture wait for the client
@@ -58,8 +59,8 @@ def declared(
         hint = 'app.capture("users"), or app.capture("shop.users") with its schema'
         raise ProgramError("this is no name of a table", where=at, got=repr(table), hint=hint)
     settings = load()
-    address = database or settings.postgres
-    called = name or (name_of(address) if address else "postgres")
+    address = settings.postgres if database is None else _checked(database, at)
+    called = name if name is not None else name_of(address) if address else "postgres"
     full = table if "." in table else f"public.{table}"
     if not NAME.fullmatch(called) or not TOPIC.fullmatch(f"{called}.{full}"):
         raise ProgramError(
@@ -69,6 +70,8 @@ def declared(
             hint="letters, digits, _ . and - are possible in names of captures and tables",
         )
     keys = None if key is None else names("key", key, 'key="id"')
+    if keys is not None and not keys:
+        raise ProgramError("a table needs a key", where=at, hint='key="id"')
     if schema is not None and keys is not None:
         return Captured(called, full, database, parse(schema, at), keys)
     columns, own = _looked_up(full, address, settings, at)
@@ -80,6 +83,19 @@ def declared(
             hint="leave key out, or change the table's primary key",
         )
     return Captured(called, full, database, parse(schema or columns, at), keys or own)
+
+
+def _checked(database: str, at: Location) -> str:
+    from riverrun.capture.address import parts_of  # noqa: PLC0415 - as above
+
+    try:
+        parts = parts_of(database)
+    except ConfigError as error:
+        raise ProgramError(error.fact, where=at, hint=error.hint) from None
+    if not parts:
+        hint = 'database="postgresql://user@host:5432/shop"'
+        raise ProgramError("the address of the database is empty", where=at, hint=hint)
+    return database
 
 
 def _looked_up(

@@ -200,7 +200,7 @@ def test_dual_writes_race_and_a_log_does_not():
 
 
 def test_small_payments_and_a_large_one_in_another_country_are_suspicious():
-    out = example("21_card_fraud").run(
+    out = example("13_card_fraud").run(
         payments="""
         at       | card | amount | country
         12:00    | c1   | 0.5    | NL
@@ -219,7 +219,7 @@ def test_small_payments_and_a_large_one_in_another_country_are_suspicious():
 
 
 def test_machines_that_are_silent_or_stay_hot_are_told_by_the_clock():
-    driver = example("22_machines")
+    driver = example("14_machines")
     out = driver.run(
         readings="""
         at       | machine | celsius | fan
@@ -244,7 +244,7 @@ def test_machines_that_are_silent_or_stay_hot_are_told_by_the_clock():
 
 
 def test_v_and_m_shapes_of_prices_are_found():
-    driver = example("23_price_shapes")
+    driver = example("15_price_shapes")
     driver.run(
         trades="""
         at    | symbol | price
@@ -265,7 +265,7 @@ def test_v_and_m_shapes_of_prices_are_found():
 
 
 def test_a_funnel_tells_who_bought_and_how_far_others_came():
-    driver = example("24_funnel")
+    driver = example("16_funnel")
     driver.run(
         events="""
         at    | user | kind   | item

@@ -3,10 +3,10 @@
 The pattern is the row-pattern clause of SQL. The condition of the large payment looks at an earlier
 row of the match.
 
-$ riverrun describe examples/21_card_fraud.py
+$ riverrun describe examples/13_card_fraud.py
 card-fraud (32 pages)
 ...
-step fraud  # examples/21_card_fraud.py:...
+step fraud  # examples/13_card_fraud.py:...
   from      payments
   keys      card
   pattern   small{3,} large

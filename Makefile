@@ -13,7 +13,7 @@ ARGS ?=
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test gate bench bench-windows bench-delivery bench-cluster bench-joins chaos chaos-capture soak lock clean
+.PHONY: help install demo test gate bench bench-windows bench-delivery bench-cluster bench-joins bench-patterns chaos chaos-capture soak lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 24
@@ -62,6 +62,9 @@ bench-delivery: install ## what exactly once costs, to Kafka and PostgreSQL
 
 bench-joins: install ## joins, next to Spark's own, with small and large tables
 	$(BIN)/riverrun bench joins $(ARGS)
+
+bench-patterns: install ## event patterns, next to windows and to a state machine per key
+	$(BIN)/riverrun bench patterns $(ARGS)
 
 bench-cluster: install ## two workers of a standalone cluster, next to local mode
 	$(BIN)/riverrun bench cluster $(ARGS)

@@ -212,7 +212,7 @@ class ChaosCapture:
             assert not writer.is_alive()
         self.source.connection.close()
         self.source.connection = psycopg.connect(self.url(), autocommit=True)
-        if self.source.capture.process() is None:
+        if self.source.capture.running() is None:
             self.source.capture.ensure(["chaos.accounts"])
         self.source.loaded()
         found = {name: self.differences(name) for name in ("accounts", "notes")}

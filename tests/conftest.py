@@ -23,7 +23,7 @@ from capturing import Source
 from riverrun import cli, config
 from riverrun.capture.own import OwnCapturer
 from riverrun.config import Settings
-from riverrun.embedded import java, kafka, ports, postgres, spark_cluster
+from riverrun.embedded import connect, java, kafka, ports, postgres, spark_cluster
 from riverrun.embedded.spark_cluster import Cluster
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ def settings(tmp_path: Path) -> Iterator[Settings]:
     """Settings with an empty home of their own, the user's jars; what runs there is stopped."""
     own = config.load()
     yield own
+    connect.down(own)
     kafka.down(own)
     postgres.down(own)
 

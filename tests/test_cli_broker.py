@@ -33,23 +33,24 @@ def test_programs_get_json(broker, broker_settings, riverrun):
         "folder": str(running.folder),
         "log": str(running.log),
     }
-    stopped = {"postgres": {"running": False}, "spark": {"running": False}}
-    assert json.loads(riverrun("status", "--json").out) == facts | stopped
+    stopped = {name: {"running": False} for name in ("postgres", "connect", "spark")}
+    told = json.loads(riverrun("status", "--json").out)
+    assert set(told.pop("reader")) == {"way", "why"}
+    assert told.pop("captures") == {}
+    assert told == facts | stopped
     assert json.loads(riverrun("up", "--json").out) == facts | {"started": False}
 
 
 def test_what_is_not_running_is_no_error_for_programs_either(riverrun):
     status, down = riverrun("status", "--json"), riverrun("down", "--json")
     nothing = {"running": False}
-    assert (status.code, json.loads(status.out)) == (
-        0,
-        {**nothing, "postgres": nothing, "spark": nothing},
-    )
+    others = dict.fromkeys(("postgres", "connect", "spark"), nothing)
+    told = json.loads(status.out)
+    assert (told.pop("captures"), bool(told.pop("reader"))) == ({}, True)
+    assert (status.code, told) == (0, {**nothing, **others})
     nothing = {"running": False, "stopped": False}
-    assert (down.code, json.loads(down.out)) == (
-        0,
-        {**nothing, "postgres": nothing, "spark": nothing},
-    )
+    others = dict.fromkeys(("postgres", "connect", "spark"), nothing)
+    assert (down.code, json.loads(down.out)) == (0, {**nothing, **others, "captures": []})
 
 
 def test_postgres_comes_with_up_and_goes_with_down(settings, riverrun):

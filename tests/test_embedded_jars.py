@@ -116,5 +116,5 @@ def test_a_mirror_that_is_a_folder_is_read_through_the_users_own_ivysettings(
 
 
 def test_an_unknown_group_names_those_there_are():
-    with pytest.raises(JarError, match="known: broker, connect, debezium, spark-kafka"):
+    with pytest.raises(JarError, match="known: broker, connect, debezium, debezium-mariadb, "):
         jars.fetch("brocker", config.load())

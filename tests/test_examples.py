@@ -197,3 +197,95 @@ def test_dual_writes_race_and_a_log_does_not():
             +- | item | amount
             +  | lamp | 2
         """)
+
+
+def test_small_payments_and_a_large_one_in_another_country_are_suspicious():
+    out = example("13_card_fraud").run(
+        payments="""
+        at       | card | amount | country
+        12:00    | c1   | 0.5    | NL
+        12:01    | c1   | 0.7    | NL
+        12:02    | c1   | 0.2    | NL
+        12:02    | c2   | 0.2    | NL
+        12:03    | c1   | 900    | BR
+        12:04    | c2   | 900    | BR      # only one small payment
+        12:20    | c3   | 1      | NL
+    """
+    )
+    out.of("suspicions").assert_is("""
+        card | began | ended | tries | amount | tried_in | taken_in
+        c1   | 12:00 | 12:03 | 3     | 900    | NL       | BR
+    """)
+
+
+def test_machines_that_are_silent_or_stay_hot_are_told_by_the_clock():
+    driver = example("14_machines")
+    out = driver.run(
+        readings="""
+        at       | machine | celsius | fan
+        12:00    | m1      | 91      | false
+        12:01    | m1      | 92      | false
+        12:02    | m1      | 95      | false
+        12:03    | m1      | 91      | true
+        12:03    | m2      | 20      | false
+    """
+    )
+    assert not out
+    later = driver.pass_time("20 minutes")
+    later.of("silent-machines").assert_is("""
+        machine | last_seen | celsius
+        m1      | 12:03     | 91
+        m2      | 12:03     | 20
+    """)
+    later.of("overheating-machines").assert_is("""
+        machine | since | most
+        m1      | 12:00 | 95
+    """)
+
+
+def test_v_and_m_shapes_of_prices_are_found():
+    driver = example("15_price_shapes")
+    driver.run(
+        trades="""
+        at    | symbol | price
+        12:00 | x      | 5
+        12:01 | x      | 8
+        12:02 | x      | 6
+        12:03 | x      | 7
+        12:04 | x      | 9
+        12:05 | x      | 4
+        12:06 | x      | 4
+    """
+    )
+    driver.end()
+    [v] = [line["value"] for line in driver.outputs["v-shapes"]]
+    assert v == {"symbol": "x", "began": 8.0, "bottom": 6.0, "ended": 9.0}
+    parts = [line["value"]["part"] for line in driver.outputs["m-shapes"]]
+    assert parts == ["start", "rise1", "fall1", "rise2", "rise2", "fall2"]
+
+
+def test_a_funnel_tells_who_bought_and_how_far_others_came():
+    driver = example("16_funnel")
+    driver.run(
+        events="""
+        at    | user | kind   | item
+        12:00 | ann  | view   | tea
+        12:01 | bob  | view   | tea
+        12:02 | ann  | view   | milk
+        12:03 | ann  | basket | tea
+        12:04 | bob  | basket | tea
+        12:05 | ann  | pay    |
+        12:50 | cid  | view   | salt
+    """
+    )
+    driver.end()
+    [bought] = [line["value"] for line in driver.outputs["bought"]]
+    assert (bought["user"], bought["item"], bought["paid_at"]) == (
+        "ann",
+        "tea",
+        "2026-01-01T12:05:00Z",
+    )
+    left = [
+        (line["value"]["user"], line["value"]["chose_at"]) for line in driver.outputs["dropped-out"]
+    ]
+    assert sorted(left) == [("bob", "2026-01-01T12:04:00Z"), ("cid", None)]

@@ -319,8 +319,8 @@ def test_two_outputs_are_not_written_to_one_topic():
 
 WORDS = (
     "Aggregate App FrameProcessor Grouped Processor ProgramError RiverrunError Stream Table "
-    "all_time append_time device_time function hopping processing_time session sinks sliding "
-    "tumbling"
+    "all_time append_time device_time function hopping pattern processing_time session sinks "
+    "sliding tumbling"
 )
 """The language's own words. Sinks and what is to come have a namespace of their own."""
 

@@ -97,6 +97,17 @@ class TestMarkSeen(OverViews):
         self.rows(app).mark_seen("user").to("out")
 
 
+class TestMatch(OverViews):
+    def program(self, app):
+        self.rows(app).match("""
+            PARTITION BY page ORDER BY at
+            MEASURES FIRST(up.id) AS first, LAST(up.ms) AS top, COUNT(*) AS n
+            AFTER MATCH SKIP TO NEXT ROW
+            PATTERN (s up+) WITHIN INTERVAL '40' SECOND
+            DEFINE up AS up.ms > PREV(up.ms) AND up.ms < 3 * FIRST(ms)
+        """).to("out")
+
+
 class Counting(rr.Processor):
     state = "n bigint default 0"
     outputs = {"out": "page string, n bigint"}

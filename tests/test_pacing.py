@@ -55,6 +55,25 @@ def test_they_never_become_so_small_that_nothing_gets_done():
     assert machine.pacer.size == LEAST
 
 
+def test_what_every_batch_costs_does_not_make_them_small():
+    machine = Machine((500_000, 5.0), rate=20_000, overhead=15)
+    for _ in range(12):
+        machine.batch()
+    assert machine.pacer.size >= 200_000, "half of the time is spent on records"
+
+
+def test_they_come_back_to_the_wanted_time_when_the_machine_is_quick_again():
+    machine = Machine((5_000_000, 5.0), rate=20_000, overhead=15)
+    for _ in range(8):
+        machine.batch()
+    machine.overhead, machine.rate = 0.3, 50_000
+    for _ in range(8):
+        machine.batch()
+    before = machine.at
+    machine.batch()
+    assert machine.at - before == pytest.approx(5.0, rel=0.25)
+
+
 def test_a_slow_batch_of_few_records_says_nothing_of_large_ones():
     machine = Machine((500_000, 5.0), rate=100_000, overhead=60)
     machine.batch(waiting=10)

@@ -115,7 +115,7 @@ def test_no_reader_sees_half_of_a_transfer_also_when_the_job_is_killed(
             some = [bank.transact() for _ in range(TRANSACTIONS // 3)]
             write(broker, [record for each in some for record in each])
         run.until(1200)
-    with Run(program, "--once", "--max-events", "900", home=home) as run:
+    with Run(program, "--once", "--batch-time", "1 minute", home=home) as run:
         assert run.end() == 0, run.error()
     for reader in readers:
         reader.end()
@@ -168,7 +168,9 @@ def test_captured_tables_of_a_database_are_copied_by_whole_transactions(
                     for turn in range(200):
                         source.execute(MOVE.format(*NAMES, turn % ACCOUNTS + 1))
                     time.sleep(2)
-            with Run(program, "--once", home=broker_settings.home) as run:
+            with Run(
+                program, "--once", "--batch-time", "1 minute", home=broker_settings.home
+            ) as run:
                 assert run.end() == 0, run.error()
             reader.end()
             with closing(sqlite3.connect(file)) as own:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 import riverrun as rr
+from riverrun.operators.match.fluent import Pattern
 from riverrun.processed import Processed
 
 SCHEMA = "user string, page string, ms bigint, tags string[], at timestamp"
@@ -77,7 +78,9 @@ OBJECTS = {
     rr.Stream: stream,
     rr.Table: table,
     rr.Grouped: cache(lambda: stream().group_by("page")),
+    Pattern: cache(lambda: rr.pattern().begin("long", "ms > 9").one_or_more()),
     Processed: cache(lambda: stream().process(Echo, by="user")),
+    "Pattern.begin": rr.pattern,
     "Grouped.top": cache(lambda: table().group_by("country")),
     "Grouped.bottom": cache(lambda: table().group_by("country")),
 }
@@ -111,6 +114,9 @@ RIGHT = {
     "other": table,
     "others": [],
     "output": "seen",
+    "count": 2,
+    "duration": "1 minute",
+    "pattern": rr.pattern().begin("long", "ms > 9").within("1 minute"),
     "period": "1 day",
     "processor": Echo,
     "schema": SCHEMA,
@@ -133,6 +139,7 @@ RIGHT = {
 AGAIN = {
     "Stream.join": {"other": stream, "within": "1 minute", "prefix": "other_"},
     "Stream.join as of event time": {"other": table, "as_of": "event time"},
+    "Stream.match": {"by": "user"},
     "Stream.to_table": {"key": ["user"]},
     "Stream.lookup": {"database": "sqlite:///shop.db", "schema": "country string", "columns": None},
     "Table.join": {"prefix": "other_"},
@@ -191,8 +198,14 @@ MEANT: dict[str, set[str]] = {
     "Stream.join.other": {"a stream"},
     "Stream.join as of event time.other": {"a table"},
     "Stream.join as of event time.corrections": FLAG,
+    "Pattern.times.count": NUMBER,
+    "Pattern.times.or_more": FLAG,
+    "Pattern.times.to": NUMBER,
     "Stream.lookup.entries": NUMBER,
     "Stream.mark_seen.capacity": NUMBER,
+    "Stream.match.max_rows": NUMBER,
+    "Stream.match.measures": {"a dictionary"},
+    "Stream.match.timeouts": FLAG,
     "Stream.process.processor": {"a processor"},
     "Stream.filter.function": {"a function"},
     "Stream.map.function": {"a function"},

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from riverrun.errors import ProgramError, RiverrunError
     from riverrun.functions import function
     from riverrun.grouped import Grouped
+    from riverrun.operators.match.fluent import pattern
     from riverrun.operators.windows.all_time import all_time
     from riverrun.operators.windows.hopping import hopping
     from riverrun.operators.windows.session import session
@@ -70,6 +71,7 @@ __all__ = [
     "max",
     "median",
     "min",
+    "pattern",
     "percentile",
     "processing_time",
     "rate",
@@ -113,6 +115,7 @@ _HOMES = {
     "riverrun.processor": ("FrameProcessor", "Processor"),
     "riverrun.grouped": ("Grouped",),
     "riverrun.stream": ("Stream", "Table"),
+    "riverrun.operators.match.fluent": ("pattern",),
     "riverrun.operators.windows.all_time": ("all_time",),
     "riverrun.operators.windows.hopping": ("hopping",),
     "riverrun.operators.windows.session": ("session",),

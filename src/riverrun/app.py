@@ -163,6 +163,7 @@ class App:
         *,
         database: str | None = None,
         name: str | None = None,
+        by: Literal["riverrun", "connect"] | None = None,
         schema: str | None = None,
         key: str | Sequence[str] | None = None,
         time: str | EventTime | None = None,
@@ -172,13 +173,12 @@ class App:
         on_error: OnError | None = None,
         transactions: Literal["whole"] | None = None,
     ) -> Table | tuple[Table, ...]:
-        """A table of a PostgreSQL database: all its rows, then every change, by its log.
+        """A table of a database: all its rows, then every change, by its log.
 
         `database` is an address, that of the settings or the embedded one if not given; `name` the
-        first part of the topics' names, as the database is called if not given. Columns and key are
-        read from the database when the program is built, unless `schema` and `key` are given. The
-        event time is that of the commit. Of a list of tables each is captured; with
-        `transactions="whole"` they change together: see `whole()`. The rest is as with `table()`.
+        first part of the topics' names, the database's if not given; `by` who does it. Columns
+        and key are read when the program is built, unless given. The event time is the commit's.
+        Several tables change together with `transactions="whole"`. The rest is as with `table()`.
         """
         at = caller()
         several = names("table", table, '["orders", "lines"]')
@@ -189,7 +189,7 @@ class App:
         options = _Changelog(time, lateness, idle, max_ahead, "stop", on_error)
         keys = None if key is None else names("key", key, 'key="id"')
         found = [
-            declared(each, database=database, name=name, schema=schema, key=keys, at=at)
+            declared(each, database=database, name=name, by=by, schema=schema, key=keys, at=at)
             for each in several
         ]
         made = tuple(self._captured(each, options, at) for each in found)

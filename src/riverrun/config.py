@@ -37,6 +37,12 @@ class Settings:
     cache: Path
     brokers: str | None = None
     postgres: str | None = field(default=None, repr=False)
+    connect: str | None = field(default=None, repr=False)
+    """Kafka Connect; None for the embedded one."""
+    connect_password: str | None = field(default=None, repr=False)
+    """What connectors are told in place of a database's password, such as `${file:…:password}`."""
+    capture: Literal["riverrun", "connect"] = "riverrun"
+    """Who captures tables, unless the program says: `riverrun` or `connect`."""
     valkey: str | None = field(default=None, repr=False)
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -100,6 +106,9 @@ def load(start: Path | None = None, environ: Mapping[str, str] | None = None) ->
         cache=_cache(environ),
         brokers=environ.get("RIVERRUN_BROKERS") or table.pop("brokers", None),
         postgres=environ.get("RIVERRUN_POSTGRES") or table.pop("postgres", None),
+        connect=environ.get("RIVERRUN_CONNECT") or table.pop("connect", None),
+        connect_password=table.pop("connect_password", None),
+        capture=_capture(environ.get("RIVERRUN_CAPTURE") or table.pop("capture", "riverrun")),
         valkey=environ.get("RIVERRUN_VALKEY") or table.pop("valkey", None),
         kafka={name: str(value) for name, value in table.pop("kafka", {}).items()},
         spark={name: str(value) for name, value in table.pop("spark", {}).items()},
@@ -128,8 +137,9 @@ def _read(file: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError("the settings file is not valid TOML", where=file, got=error) from error
     known = {
-        "brokers", "postgres", "kafka", "spark", "master", "home", "checkpoints", "environment",
-        "state_memory", "compaction_lag", "reader", "valkey",
+        "brokers", "capture", "checkpoints", "compaction_lag", "connect", "connect_password",
+        "environment", "home", "kafka", "master", "postgres", "reader", "spark", "state_memory",
+        "valkey",
     }  # fmt: skip
     unknown = sorted(set(table) - known)
     if unknown:
@@ -182,6 +192,20 @@ def _environment(file: Path | None, table: dict[str, Any], environ: Mapping[str,
         return named
     named = str(table.pop("environment", "same"))
     return named if named == "same" or file is None else str(file.parent / named)
+
+
+def _capture(who: object) -> Literal["riverrun", "connect"]:
+    match who:
+        case "riverrun":
+            return "riverrun"
+        case "connect":
+            return "connect"
+        case _:
+            raise ConfigError(
+                "it is not known who is to capture tables",
+                got=f"capture = {who!r}",
+                hint='"riverrun", or "connect" for Debezium on Kafka Connect',
+            )
 
 
 def _reader(named: Any, file: Path | None) -> Reader:

@@ -123,6 +123,12 @@ class DatabaseError(RiverrunError):
     code = "RR204"
 
 
+class ConnectError(RiverrunError):
+    """Kafka Connect cannot be reached, refuses, or has no such connector."""
+
+    code = "RR205"
+
+
 class JavaError(RiverrunError):
     """No usable Java."""
 

@@ -324,3 +324,16 @@ def read_again(rows: Relation, topic: str, pace: Pace, at: Location) -> ReadTopi
         topic, schema, read, key[0] if len(key) == 1 else None, ColumnTime("_timestamp"), pace,
         "earliest", "stop", at, table_key=key if changes(node) else (), own=True,
     )  # fmt: skip
+
+
+def late_node(rows: Relation, number: int, at: Location) -> Late:
+    """The rows that came too late by an input of the step that gives these."""
+    node = rows.node
+    if isinstance(node, Step) and number < len(node.does.inputs) and node.does.inputs[number].late:
+        return Late(node, number, at)
+    raise ProgramError(
+        f"this {type(rows).__name__.lower()} has no late rows",
+        where=at,
+        hint="take .late from what .agg(…) with a window, .deduplicate(…), .match(…) or .join(…) "
+        "returns",
+    )

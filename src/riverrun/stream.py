@@ -18,10 +18,13 @@ from riverrun.operators.gather import changes_as_facts
 from riverrun.operators.joins.building import join
 from riverrun.operators.joins.join import Asked, AsOf, How, On, PairTime
 from riverrun.operators.mark_seen import mark_seen
+from riverrun.operators.match.building import Options, timed_out
+from riverrun.operators.match.clauses import Rows, SkipMode
+from riverrun.operators.match.fluent import Pattern, Told, match
 from riverrun.operators.process.building import process
 from riverrun.operators.to_table import to_table, topic_table
 from riverrun.plan.handed import mapping_of
-from riverrun.plan.nodes import KeyBy, Late, Map, SparkStep, Step
+from riverrun.plan.nodes import KeyBy, Map, SparkStep
 from riverrun.plan.rows import key_of
 from riverrun.processed import Processed
 from riverrun.processor import Event, FrameProcessor, Processor
@@ -30,6 +33,7 @@ from riverrun.relation import (
     Relation,
     applied,
     explode_node,
+    late_node,
     node_of,
     read_again,
     union_node,
@@ -125,6 +129,35 @@ class Stream(Relation):
             on_error=on_error, at=caller(),
         )  # fmt: skip
         return replace(self, node=node)
+
+    def match(
+        self,
+        pattern: str | Pattern,
+        *,
+        by: str | Sequence[str] | None = None,
+        measures: Mapping[str, str] | None = None,
+        rows: Rows | None = None,
+        after: SkipMode | None = None,
+        timeouts: bool = False,
+        max_rows: int = 10_000,
+        match_numbers: Duration | None = None,
+        name: str | None = None,
+        on_error: OnError | None = None,
+    ) -> Stream:
+        """Find a pattern in the rows of each key: the row-pattern clause of SQL, or `rr.pattern()`.
+
+        `by`, `measures`, `rows` ("one" or "all") and `after` are for the latter. With `timeouts`,
+        partial matches that run out of time are in `.timed_out`. A match has at most `max_rows`;
+        `match_numbers` is how long MATCH_NUMBER() counts on. See docs/patterns.md.
+        """
+        options = Options(name, timeouts, max_rows, match_numbers, on_error)
+        told = Told(by=by, measures=measures, rows=rows, after=after)
+        return Stream(self.registry, match(self.node, pattern, told, options, caller()))
+
+    @property
+    def timed_out(self) -> Stream:
+        """The partial matches of `.match(…, timeouts=True)` that ran out of time."""
+        return Stream(self.registry, timed_out(self.node, caller()))
 
     def process(
         self,
@@ -263,12 +296,12 @@ class Stream(Relation):
     @property
     def late(self) -> Stream:
         """The rows that came too late: of a deduplicated stream, or of the left side of a join."""
-        return _late(self, 0)
+        return Stream(self.registry, late_node(self, 0, caller()))
 
     @property
     def late_right(self) -> Stream:
         """The rows of the right side of a join of two streams that came too late."""
-        return _late(self, 1)
+        return Stream(self.registry, late_node(self, 1, caller()))
 
     def spark(self, function: Callable[[Any], Any], *, schema: str) -> Stream:
         """Hand rows to a function from Spark DataFrame to DataFrame; `schema` is what it returns.
@@ -364,15 +397,4 @@ class Table(Relation):
     @property
     def late(self) -> Stream:
         """The rows that came after their window had closed, as they entered the step."""
-        return _late(self, 0)
-
-
-def _late(rows: Relation, number: int) -> Stream:
-    node, at = rows.node, caller()
-    if isinstance(node, Step) and number < len(node.does.inputs) and node.does.inputs[number].late:
-        return Stream(rows.registry, Late(node, number, at))
-    raise ProgramError(
-        f"this {type(rows).__name__.lower()} has no late rows",
-        where=at,
-        hint="take .late from what .agg(…) with a window, .deduplicate(…) or .join(…) returns",
-    )
+        return Stream(self.registry, late_node(self, 0, caller()))

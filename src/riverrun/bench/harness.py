@@ -21,7 +21,7 @@ from riverrun.spark.session import cores
 
 PARTITIONS = 4
 WAIT = 1800.0
-STREAMS = ("passed", "streams", "table")
+STREAMS = ("passed", "streams", "table", "fraud", "fraud_by_average", "endless_pattern")
 """Kinds of programs whose output is a stream."""
 Batches = list[dict[str, Any]]
 Plan = dict[str, Any]

@@ -22,6 +22,23 @@ WINDOWS = {
 }
 
 
+MATCHED = """
+    PARTITION BY user ORDER BY at
+    MEASURES LAST(at) AS at, COUNT(*) AS views
+    PATTERN (short{3,} long) WITHIN INTERVAL '10' MINUTE
+    DEFINE short AS ms < 400, long AS ms >= 950
+"""
+PATTERNS = {
+    "fraud": MATCHED,
+    "fraud_by_average": f"{MATCHED} AND long.ms > 4 * AVG(short.ms)",
+    "endless_pattern": """
+        PARTITION BY user ORDER BY at MEASURES LAST(at) AS at
+        PATTERN (short any* never) WITHIN INTERVAL '1' MINUTE
+        DEFINE short AS ms < 400, never AS ms < 0
+    """,
+}
+
+
 def program(plan: dict[str, Any]) -> rr.App:
     """Views and time per user and window; for the kind "both", hopping and session windows."""
     app = rr.App(f"bench-{plan['output']}", delivery=plan["delivery"])
@@ -36,6 +53,8 @@ def program(plan: dict[str, Any]) -> rr.App:
         _counted(views, "session", plan["emit"]).to(f"{plan['output']}-sessions")
     elif plan["kind"] == "passed":
         views.key_by("user").to(plan["output"])
+    elif plan["kind"] in PATTERNS:
+        views.match(PATTERNS[plan["kind"]]).to(plan["output"])
     elif plan["kind"] == "sliding":
         _slid(views).to(plan["output"])
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 By = Literal["riverrun", "connect"]
 
@@ -62,6 +62,7 @@ class Capturer(ABC):
 
     name: str
     """The first part of its topics' names; slot and publication have it too."""
+    by: ClassVar[By]
 
     @abstractmethod
     def ensure(self, tables: Sequence[str]) -> None:
@@ -92,7 +93,7 @@ class Capturer(ABC):
 
     @abstractmethod
     def running(self) -> int | None:
-        """The id of its process, if it runs."""
+        """The id of its process, if it runs on this machine."""
 
     def died(self) -> bool:
         """Whether its process has ended though nobody stopped it; `ensure` starts it again. What

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from riverrun import private
-from riverrun.capture.capturer import CaptureState, TableState
+from riverrun.capture.capturer import By, CaptureState, TableState
 from riverrun.config import Settings, named
 
 COMMAND = (sys.executable, "-c", "from riverrun.capture.main import main; main()")
@@ -33,6 +33,7 @@ class Wish:
     """How often a further snapshot of a table was asked for."""
     partitions: int = 4
     """Of topics that are made."""
+    by: By = "riverrun"
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from riverrun.capture.capturer import Capturer
-from riverrun.capture.own import own_captures
+from riverrun.capture.capturer import By, Capturer
+from riverrun.capture.connect import ConnectCapturer
+from riverrun.capture.files import all_files
+from riverrun.capture.own import OwnCapturer
 from riverrun.config import Settings
 from riverrun.errors import InputError
 
 
 def captures(settings: Settings) -> list[Capturer]:
-    return [*own_captures(settings)]
+    found = [(files.folder.name, files.wish()) for files in all_files(settings)]
+    return [capturer_of(settings, name, by=wish.by) for name, wish in found if wish is not None]
+
+
+def capturer_of(
+    settings: Settings, name: str, database: str | None = None, *, by: By
+) -> OwnCapturer | ConnectCapturer:
+    kind = ConnectCapturer if by == "connect" else OwnCapturer
+    return kind(settings, name, database)
 
 
 def capture_named(settings: Settings, name: str | None) -> Capturer:

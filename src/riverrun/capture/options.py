@@ -13,6 +13,7 @@ from riverrun.times import EventTime
 class CaptureOptions(TypedDict, total=False):
     database: str | None
     name: str | None
+    by: Literal["riverrun", "connect"] | None
     schema: str | None
     key: str | Sequence[str] | None
     time: str | EventTime | None

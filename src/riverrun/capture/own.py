@@ -14,7 +14,7 @@ from riverrun.capture.address import name_of, parts_of, shown, slot_of
 from riverrun.capture.capturer import Capturer, CaptureState, TableState
 from riverrun.capture.catalog import with_schema
 from riverrun.capture.envelopes import topic_of
-from riverrun.capture.files import Files, Wish, all_files, files_of
+from riverrun.capture.files import Files, Wish, files_of
 from riverrun.capture.ledger import Ledger, ledger_topic
 from riverrun.capture.server import Server
 from riverrun.config import Settings
@@ -35,6 +35,8 @@ STARTS_WITHIN = 20.0
 
 class OwnCapturer(Capturer):
     """One process per captured database, started like the embedded servers."""
+
+    by = "riverrun"
 
     def __init__(self, settings: Settings, name: str, database: str | None = None) -> None:
         self.settings, self.name = settings, name
@@ -62,6 +64,11 @@ class OwnCapturer(Capturer):
                 self._start()
 
     def _refuse_other(self, before: Wish, database: str | None) -> None:
+        if before.by != self.by:
+            raise ConfigError(
+                f"the capture {self.name!r} is done by Kafka Connect",
+                hint=f"`riverrun capture remove {self.name}`, or give this one another name",
+            )
         if not before.tables or before.database == database:
             return
         was, now = (_place(each) if each else None for each in (before.database, database))
@@ -200,10 +207,6 @@ class OwnCapturer(Capturer):
 def _place(database: str) -> tuple[object, ...]:
     parts = parts_of(database)
     return tuple(str(parts.get(name)) for name in ("host", "port", "dbname"))
-
-
-def own_captures(settings: Settings) -> list[OwnCapturer]:
-    return [OwnCapturer(settings, files.folder.name) for files in all_files(settings)]
 
 
 def default_name(settings: Settings, database: str | None) -> str:

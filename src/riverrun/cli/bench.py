@@ -33,6 +33,7 @@ def command() -> None:
     riverrun bench cluster
     riverrun bench joins
     riverrun bench capture
+    riverrun bench patterns
     riverrun bench versions ../before/src
     riverrun bench report docs/benchmarks
     """
@@ -142,6 +143,22 @@ def capture(**asked: Any) -> None:
     table, next to plain JSON records of the same size. Takes about 6 minutes.
     """
     _measure("capture", **asked)
+
+
+@command.command()
+@measured
+def patterns(**asked: Any) -> None:
+    """Event patterns: three short views or more and then a very long one, within 10 minutes.
+
+    2 million events, 100,000 keys, matches to Kafka, next to the windowed count of `bench window`
+    on the same events (tumbling); with a condition on the average of the rows so far; against
+    transformWithState with a state machine per key (per_key_pattern), which must give the same; and
+    what a pattern that never completes keeps. Takes about 10 minutes.
+
+    \b
+    riverrun bench patterns --small
+    """
+    _measure("patterns", **asked)
 
 
 @command.command()

@@ -7,11 +7,12 @@ from typing import Any
 import click
 from confluent_kafka import libversion
 
+from riverrun.capture.capturer import Capturer
 from riverrun.capture.known import captures
 from riverrun.cli import options, say_json
 from riverrun.cli.up import facts
 from riverrun.config import Settings
-from riverrun.embedded import kafka, postgres, spark_cluster
+from riverrun.embedded import connect, kafka, postgres, spark_cluster
 from riverrun.kafka import direct
 from riverrun.sources.kafka import way_of
 
@@ -20,7 +21,7 @@ from riverrun.sources.kafka import way_of
 @click.option("--verbose", is_flag=True, help="Also how records are read.")
 @options.json_option
 def command(verbose: bool, as_json: bool) -> None:
-    """Tell whether the local Kafka broker, PostgreSQL, Spark cluster and captures run, and where.
+    """Tell whether Kafka, PostgreSQL, Kafka Connect, Spark and captures run here, and where.
 
     The exit code is 0 either way.
 
@@ -31,13 +32,13 @@ def command(verbose: bool, as_json: bool) -> None:
     """
     settings = options.settings()
     broker, server = kafka.status(settings), postgres.status(settings)
-    cluster = spark_cluster.status(settings)
+    worker, cluster = connect.status(settings), spark_cluster.status(settings)
     if as_json:
         spark = {"running": cluster is not None, **(facts(cluster) if cluster else {})}
         running = {each.name: {"pid": each.running()} for each in captures(settings)}
         reader = {"way": way_of(settings.reader), "why": _why(settings)}
-        told = {"postgres": _facts(server), "spark": spark, "captures": running, "reader": reader}
-        say_json({**_facts(broker), **told})
+        told = {"postgres": _facts(server), "connect": _facts(worker), "spark": spark}
+        say_json({**_facts(broker), **told, "captures": running, "reader": reader})
         return
     if broker is None:
         click.echo("Kafka is not running (`riverrun up` starts it)")
@@ -47,16 +48,13 @@ def command(verbose: bool, as_json: bool) -> None:
         click.echo("PostgreSQL is not running (`riverrun up --postgres` starts it)")
     else:
         click.echo(f"PostgreSQL runs on {server.url} (pid {server.pid})\nfolder {server.folder}")
+    if worker is not None:
+        click.echo(f"Kafka Connect runs on {worker.url} (pid {worker.pid})\nlog {worker.log}")
     if cluster is not None:
         workers = ", ".join(str(worker.pid) for worker in cluster.workers) or "none"
         click.echo(f"Spark runs on {cluster.master} (pid {cluster.pid}; workers: {workers})")
     for each in captures(settings):
-        pid = each.running()
-        click.echo(
-            f"the capture {each.name} runs (pid {pid})"
-            if pid is not None
-            else f"the capture {each.name} is stopped"
-        )
+        click.echo(f"the capture {each.name} {_doing(each)}")
     if verbose:
         click.echo(f"records are read the {way_of(settings.reader)} way: {_why(settings)}")
 
@@ -67,5 +65,12 @@ def _why(settings: Settings) -> str:
     return direct.why_not() or f"librdkafka {libversion()[0]} was tried"
 
 
-def _facts(server: kafka.Broker | postgres.Server | None) -> dict[str, Any]:
+def _doing(capture: Capturer) -> str:
+    if capture.by == "connect":
+        return "is Kafka Connect's: `riverrun capture status` asks it"
+    pid = capture.running()
+    return "is stopped" if pid is None else f"runs (pid {pid})"
+
+
+def _facts(server: kafka.Broker | postgres.Server | connect.Worker | None) -> dict[str, Any]:
     return {"running": server is not None, **(vars(server) if server else {})}

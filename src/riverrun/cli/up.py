@@ -1,4 +1,4 @@
-"""`riverrun up`: start the local Kafka broker; PostgreSQL and a Spark cluster if asked for."""
+"""`riverrun up`: start the local Kafka broker; PostgreSQL, Kafka Connect and Spark if asked for."""
 
 from __future__ import annotations
 
@@ -9,26 +9,30 @@ from typing import Any
 import click
 
 from riverrun.cli import options, say_json
-from riverrun.embedded import kafka, postgres, spark_cluster
+from riverrun.embedded import connect, kafka, postgres, spark_cluster
 
 
 @click.command("up")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port for clients. [default: 9092]")
 @click.option("--postgres", "database", is_flag=True, help="Start PostgreSQL too.")
+@click.option("--connect", "worker", is_flag=True, help="Start Kafka Connect with Debezium too.")
 @click.option("--workers", type=click.IntRange(1, 64), metavar="N",
               help="Also a Spark master and N workers of one core each.")  # fmt: skip
 @options.json_option
-def command(port: int | None, database: bool, workers: int | None, as_json: bool) -> None:
+def command(
+    port: int | None, database: bool, worker: bool, workers: int | None, as_json: bool
+) -> None:
     """Start the local Kafka broker, and return once it answers.
 
     It runs until `riverrun down`, listens on this machine only, and keeps its data. If port 9092 is
     taken, it gets a free one. Running the command again changes nothing. With --postgres the same
-    goes for PostgreSQL and port 5432.
+    goes for PostgreSQL and port 5432, with --connect for Kafka Connect and port 8083.
 
     \b
     riverrun up
     riverrun up --port 19092
     riverrun up --postgres
+    riverrun up --connect             for change capture by Debezium
     riverrun up --workers 2           for riverrun run app.py --master spark://127.0.0.1:7077
     """
     settings = options.settings()
@@ -42,6 +46,11 @@ def command(port: int | None, database: bool, workers: int | None, as_json: bool
         server, seconds = _timed(lambda: postgres.up(settings))
         told["postgres"] = {"running": True, "started": not already, **vars(server)}
         say("PostgreSQL", server.url, already, seconds)
+    if worker:
+        already = connect.running(settings)
+        connected, seconds = _timed(lambda: connect.up(settings))
+        told["connect"] = {"running": True, "started": not already, **vars(connected)}
+        say("Kafka Connect", connected.url, already, seconds)
     if workers:
         already = spark_cluster.status(settings) is not None
         cluster, seconds = _timed(lambda: spark_cluster.up(settings, workers=workers))

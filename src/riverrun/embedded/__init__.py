@@ -1,1 +1,1 @@
-"""The servers of the local stack: broker, PostgreSQL, Spark cluster; Java and jars."""
+"""The servers of the local stack: broker, PostgreSQL, Kafka Connect, Spark; Java and jars."""

@@ -212,7 +212,10 @@ def _path(column: Column) -> str:
 def _read(texts: pa.ChunkedArray, columns: Schema, kinds: Mapping[str, Kind]) -> pa.Table:
     """The columns of rows in JSON, and `__cause`. Without a schema, they are read as the first ones
     are written; what does not fit is read again, as it is written itself."""
-    found = _as(texts, columns, kinds or seen(texts, columns))
+    # that a text is JSON, MariaDB's schema part does not say
+    silent = Schema(tuple(c for c in columns.columns if c.type == "JSON" and c.name not in kinds))
+    known = {**seen(texts, silent), **kinds} if kinds else seen(texts, columns)
+    found = _as(texts, columns, known)
     wrong = pc.is_valid(found["__cause"])
     if kinds or not pc.any(wrong).as_py():
         return found

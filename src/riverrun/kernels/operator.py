@@ -169,9 +169,11 @@ class StepState:
     load: Callable[[str, SegmentList], None]
     lists: dict[str, SegmentList] = field(default_factory=dict)
 
-    def rows(self, name: str = "", within_key: tuple[str, ...] | None = ()) -> SegmentList:
+    def rows(
+        self, name: str = "", within_key: tuple[str, ...] | None = (), *, together: bool = False
+    ) -> SegmentList:
         if name not in self.lists:
-            self.lists[name] = SegmentList(self.keys, within_key=within_key)
+            self.lists[name] = SegmentList(self.keys, within_key=within_key, together=together)
             self.load(name, self.lists[name])
         return self.lists[name]
 

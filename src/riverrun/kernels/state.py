@@ -141,6 +141,8 @@ class SegmentList:
     within_key: tuple[str, ...] | None = ()
     """What tells rows of one window and key apart; a newer row replaces an older one. None: rows
     are facts, and none replaces another."""
+    together: bool = False
+    """Whether a key has several rows, which are replaced together."""
     added: list[Segment] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
 
@@ -197,8 +199,19 @@ class SegmentList:
         rows = pl.concat(parts)
         if self.within_key is None:
             return rows
+        if self.together:
+            return self._newest_together(parts)
         identity = ["__slot", *self._match, *self.within_key]
         return rows.unique(subset=identity, keep="last", maintain_order=True)
+
+    def _newest_together(self, parts: list[pl.DataFrame]) -> pl.DataFrame:
+        """All rows of each key of the last part that has any."""
+        identity = ["__slot", *self._match]
+        standing = [parts[-1]]
+        for part in reversed(parts[:-1]):
+            newer = pl.concat([each.select(identity) for each in standing])
+            standing.insert(0, part.join(newer, on=identity, how="anti", nulls_equal=True))
+        return pl.concat(standing)
 
     def _standing(self, parts: list[pl.DataFrame]) -> pl.DataFrame:
         # rows of a window and key that stand alone were taken from the newest segment only

@@ -18,6 +18,7 @@ from riverrun.operators.joins.tables import TableJoin
 from riverrun.operators.joins.versions import VersionJoin
 from riverrun.operators.lookups.lookup import Lookup
 from riverrun.operators.mark_seen import MarkSeen
+from riverrun.operators.match.kernel import Match
 from riverrun.operators.process.frames import ProcessFrames
 from riverrun.operators.process.rows import Process
 from riverrun.operators.rank import Rank
@@ -34,6 +35,7 @@ OPERATORS: dict[str, type[Operator]] = {
         LatestJoin,
         Lookup,
         MarkSeen,
+        Match,
         Process,
         ProcessFrames,
         Rank,

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 
 from riverrun.capture.capturer import Capturer, CaptureState, TableState
 from riverrun.capture.declared import Captured
-from riverrun.capture.own import OwnCapturer
+from riverrun.capture.known import capturer_of
 from riverrun.config import Settings
 from riverrun.embedded import postgres
 from riverrun.errors import JobError, RiverrunError
@@ -21,7 +21,9 @@ LOOK, SAY, WATCH = 0.2, 2.0, 2.0
 
 def capturers(captures: Sequence[Captured], settings: Settings) -> dict[str, Capturer]:
     """What captures the tables, by name."""
-    return {each.name: OwnCapturer(settings, each.name, each.database) for each in captures}
+    return {
+        each.name: capturer_of(settings, each.name, each.database, by=each.by) for each in captures
+    }
 
 
 def ensure(captures: Sequence[Captured], settings: Settings, tell: Tell) -> None:
@@ -31,11 +33,11 @@ def ensure(captures: Sequence[Captured], settings: Settings, tell: Tell) -> None
         return
     if any(each.database is None for each in captures) and settings.postgres is None:
         postgres.ensure(settings)
-    for name, capturer in found.items():
-        tables = [each.table for each in captures if each.name == name]
+    for name, each in found.items():
+        tables = [captured.table for captured in captures if captured.name == name]
         tell(f"capturing {', '.join(tables)} ({name})")
-        capturer.ensure(tables)
-        _await(capturer, tables, tell)
+        each.ensure(tables)
+        _await(each, tables, tell)
 
 
 def _await(capturer: Capturer, tables: Sequence[str], tell: Tell) -> None:

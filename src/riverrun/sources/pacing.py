@@ -16,6 +16,13 @@ SLACK = 0.2
 """Within this share of the wanted time, the size stays as it is."""
 
 
+UNLIKE = 1.5
+"""Batches whose sizes differ by this factor tell what a batch costs whatever its size."""
+
+USEFUL = 2
+"""A batch takes at least so many times what any batch costs: smaller ones would get less done."""
+
+
 class Pacer:
     """Learns from how long batches take. It grows by at most twice, and shrinks at once.
 
@@ -32,6 +39,10 @@ class Pacer:
         self.most, self.seconds, self.clock = most, seconds, clock
         self.size = most if seconds is None else min(FIRST, most)
         self.begun: tuple[float, int] | None = None
+        self.last: tuple[float, int] | None = None
+        """How long the last batch took that tells something, and its records."""
+        self.fixed = 0.0
+        """Seconds that a batch takes whatever its size, as far as is known."""
 
     def begin(self, records: int) -> None:
         """A batch of so many records starts now."""
@@ -44,10 +55,24 @@ class Pacer:
         (began_at, records), self.begun = self.begun, None
         took = max(self.clock() - began_at, 1e-3)
         full = 2 * records >= self.size
-        if abs(took / self.seconds - 1) <= SLACK or not (full or records >= ENOUGH):
+        if not (full or records >= ENOUGH):
             return
-        fitting = int(records * self.seconds / took)
-        if took > self.seconds:
+        self._learn(took, records)
+        wanted = max(self.seconds, USEFUL * self.fixed)
+        if abs(took / wanted - 1) <= SLACK:
+            return
+        fitting = int(records * (wanted - self.fixed) / max(took - self.fixed, 1e-3))
+        if took > wanted:
             self.size = max(min(fitting, self.size), min(LEAST, self.most))
         elif full:
             self.size = min(max(fitting, self.size), 2 * self.size, self.most)
+
+    def _learn(self, took: float, records: int) -> None:
+        """What is left when the records of two batches of other sizes are taken away."""
+        if self.last is not None:
+            before, others = self.last
+            if max(records, others) >= UNLIKE * min(records, others):
+                each = max((took - before) / (records - others), 0.0)
+                self.fixed = max(took - each * records, 0.0)
+        self.fixed = min(self.fixed, took)
+        self.last = (took, records)

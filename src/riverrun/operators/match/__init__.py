@@ -1,0 +1,1 @@
+"""Event patterns: rows of a key matched, in the order of their time, by a regular expression."""

@@ -1,0 +1,163 @@
+"""Steps that match a pattern in the rows of each key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+from riverrun.columns import AT, PLACE, TIME
+from riverrun.durations import BEGINNING, duration_text
+from riverrun.kernels.operator import Entry, Leaving, PlainOperator, Words
+from riverrun.operators.match.clauses import Rows
+from riverrun.operators.match.conditions import Conditions, Shifted, with_bits
+from riverrun.operators.match.measures import Measures
+from riverrun.operators.match.search import Matching
+from riverrun.schema import Schema, column_list
+
+MASK = "__mask"
+"""Which conditions on a row alone hold, a bit for each variable."""
+TIMED_OUT = "timed_out"
+"""The output of partial matches that ran out of time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchSpec(PlainOperator):
+    """What a step is told; its kernel is beside this file."""
+
+    entering: Schema
+    """Of the rows."""
+    text: str
+    """The pattern as it was written."""
+    written: tuple[tuple[str, str], ...]
+    """Variables, with their conditions as they were written."""
+    matching: Matching
+    conditions: Conditions
+    measures: Measures
+    rows: Rows
+    carried: tuple[str, ...]
+    """Columns of the rows that are kept with them."""
+    computed: tuple[tuple[str, str], ...]
+    """Name and expression of what is computed of a row as it enters."""
+    shifted: tuple[tuple[str, Shifted], ...]
+    """Columns with values of other rows of the key."""
+    numbers_for: int | None
+    """How long after a match the next one of its key has a higher number."""
+
+    kind = "match"
+    takes = "facts"
+    can_be_late = True
+
+    @property
+    def leaving(self) -> Leaving:
+        return Leaving(form="facts", key=self.keys, delay=self.matching.within)
+
+    def enter(self, number: int, rows: str) -> Entry:
+        columns = (*self.entering.visible.names, *self.hidden, *PLACE)
+        made = [f"({text}) AS {name}" for name, text in self.computed]
+        made.append(f"({with_bits(self.conditions.own)}) AS {MASK}")
+        made.append(f"epoch_us({AT}) AS {TIME}")
+        return Entry(f"SELECT {column_list(columns)}, {', '.join(made)} FROM {rows}")
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """What Kafka knows of a record, where the pattern uses it."""
+        visible = self.entering.visible.names
+        return tuple(name for name in self.carried if name not in visible)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The columns of a row that wait with it."""
+        made = (name for name, _ in self.computed)
+        own = (name for name in self.carried if name not in self.keys)
+        return ("__hash", *self.keys, TIME, "__pos", "__sub", MASK, *own, *made)
+
+    def as_entered(self, rows: pl.DataFrame) -> pl.DataFrame:
+        return rows.select(*self.entering.visible.names, *PLACE)
+
+    def words(self) -> Words:
+        automaton, within = self.matching.automaton, duration_text(self.matching.within)
+        conditions = [f"{name}: {text}" for name, text in self.written]
+        lines = [("pattern", self.text), ("within", within), ("skip", self._skip())]
+        lines += [("where", each) for each in conditions]
+        lines += [("state", each) for each in automaton.lines()]
+        lines.append(("gives", self._gives()))
+        data = {
+            "pattern": self.text,
+            "within": within,
+            "skip": self._skip(),
+            "conditions": conditions,
+            "states": automaton.lines(),
+            "automaton": automaton_mermaid(self),
+            "gives": self._gives(),
+        }
+        return Words(lines, [self.text, f"within {within}"], data)
+
+    def _skip(self) -> str:
+        names = self.matching.automaton.variables
+        to = ", ".join(names[n] for n in self.matching.skip_to)
+        return f"{self.matching.skip} {to}".strip()
+
+    def _gives(self) -> str:
+        what = "one row per match" if self.rows == "one" else "all rows of a match"
+        return f"{what}, and partial matches that time out" if self.matching.timeouts else what
+
+    def frozen(self) -> dict[str, Any]:
+        automaton = self.matching.automaton
+        return {
+            "variables": list(automaton.variables),
+            "follow": [list(each) for each in automaton.follow],
+            "conditions": [list(self.conditions.own), list(self.conditions.near)],
+            "dependent": repr(self.conditions.dependent),
+            "within": self.matching.within,
+            "skip": self._skip(),
+            "carried": [*self.carried, *(text for _, text in self.computed)],
+            "numbers": self.numbers_for,
+        }
+
+    def settings(self) -> dict[str, Any]:
+        measures = {each.name: each.text for each in self.measures.measures}
+        return {"measures": measures, "rows": self.rows, "max_rows": self.matching.max_rows}
+
+    def last_closed(self, clock: int) -> int:
+        return clock - 1 if clock > BEGINNING else BEGINNING
+
+    @property
+    def fails_on(self) -> str | None:
+        return "matches that a measure fails on, or that would have too many rows"
+
+    @cached_property
+    def reach(self) -> tuple[int, int]:
+        """How many rows before a match, and after a row of it, are looked at."""
+        automaton = self.matching.automaton
+        before = [-shift - automaton.depth(v) for v, shift in self.conditions.shifts if shift < 0]
+        shifts = [each.shift for _, each in self.shifted]
+        taken = {value.column for value in self.measures.values}
+        measured = [-each.shift for name, each in self.shifted if name in taken]
+        return max(0, *before, *measured, 0), max(0, *shifts, 0)
+
+    @property
+    def one_row(self) -> Schema:
+        """The columns of one row per match."""
+        keys = [each for each in self.entering.columns if each.name in self.keys]
+        return Schema((*keys, *self.measures.columns))
+
+
+def automaton_mermaid(step: MatchSpec) -> str:
+    """The automaton as a state diagram."""
+    automaton = step.matching.automaton
+    names = [f"s{p}" for p in range(len(automaton.var))]
+    lines = ["stateDiagram-v2"]
+    lines += [f'    state "{name}" as s{p}' for p, name in enumerate(automaton.names())]
+    for p, targets in enumerate(automaton.follow):
+        source = "[*]" if p == len(names) else names[p]
+        for n, target in enumerate(targets, 1):
+            label = "" if len(targets) == 1 else f" : {n}"
+            if target < 0:
+                word = "" if target == -1 else f" : {n}, time is over"
+                lines.append(f"    {source} --> [*]{word or label}")
+            else:
+                lines.append(f"    {source} --> {names[target]}{label}")
+    return "\n".join(lines)

@@ -1,0 +1,170 @@
+"""SQL expressions as DuckDB's own trees: read, looked through, changed, and written again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import duckdb
+
+from riverrun.operators.match.clauses import Expression
+from riverrun.operators.match.text import Text
+from riverrun.schema import literal, quoted
+
+Tree = dict[str, Any]
+HEAD = "SELECT ("
+NOWHERE = 1 << 62
+"""DuckDB's place of what has none is beyond this."""
+
+
+@cache
+def _duckdb() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute("SET threads=1; SET TimeZone='UTC'")
+    return connection
+
+
+@cache
+def aggregates() -> frozenset[str]:
+    """The names of DuckDB's aggregates."""
+    query = "SELECT function_name FROM duckdb_functions() WHERE function_type = 'aggregate'"
+    return frozenset(str(name) for (name,) in _duckdb().execute(query).fetchall())
+
+
+def tree_of(source: Text, expression: Expression, columns: tuple[str, ...]) -> Tree:
+    """Each node's `place` is where it stands in the source."""
+    query, origins = f"{HEAD}{expression.text}\n)", list(range(len(expression.text) + 1))
+    found = _parsed(query)
+    if found.get("error"):  # a column may be called by a word of SQL
+        text, origins = _with_quotes(expression.text, columns)
+        again = _parsed(f"{HEAD}{text}\n)")
+        found, query = (found, query) if again.get("error") else (again, f"{HEAD}{text}\n)")
+
+    def place(at: int) -> int:
+        """DuckDB counts bytes of the query."""
+        characters = len(query.encode()[:at].decode(errors="ignore")) - len(HEAD)
+        return expression.begin + origins[min(max(characters, 0), len(origins) - 1)]
+
+    if found.get("error"):
+        at = place(int(found.get("position") or 0))
+        raise source.error(f"an expression cannot be read: {found['error_message']}", at)
+    nodes_found = [each["node"] for each in found["statements"]]
+    if len(nodes_found) != 1 or len(nodes_found[0]["select_list"]) != 1:
+        raise source.error("an expression gives one value", expression.begin)
+    tree: Tree = nodes_found[0]["select_list"][0]
+    for node in nodes(tree):
+        at = node.get("query_location", NOWHERE)
+        node["place"] = place(0 if at >= NOWHERE else at)
+    return tree
+
+
+def _parsed(query: str) -> Tree:
+    answer = _duckdb().execute(f"SELECT json_serialize_sql({literal(query)})").fetchall()
+    found: Tree = json.loads(answer[0][0])
+    return found
+
+
+def _with_quotes(text: str, columns: tuple[str, ...]) -> tuple[str, list[int]]:
+    """The text with bare names of columns in quotes, and where each letter of it stood."""
+    made, origins, known = "", [], {name.lower() for name in columns}
+    for token in re.finditer(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\w+|.", text, re.DOTALL):
+        bare = token[0].lower() in known and not re.match(r"\s*\(", text[token.end() :])
+        shown = quoted(token[0]) if bare else token[0]
+        made += shown
+        origins += [token.start() + (0 if bare else n) for n in range(len(shown))]
+    return made, [*origins, len(text)]
+
+
+@cache
+def _statement() -> str:
+    made = _duckdb().execute(f"SELECT json_serialize_sql({literal('SELECT 1')})").fetchall()
+    return str(made[0][0])
+
+
+def written(tree: Tree) -> str:
+    """The SQL of a tree."""
+    statement = json.loads(_statement())
+    statement["statements"][0]["node"]["select_list"] = [
+        changed(tree, lambda node: {k: v for k, v in node.items() if k != "place"})
+    ]
+    text = literal(json.dumps(statement))
+    made = _duckdb().execute(f"SELECT json_deserialize_sql({text}::JSON)").fetchall()[0][0]
+    return str(made).removeprefix("SELECT ")
+
+
+def nodes(tree: Any) -> Iterator[Tree]:
+    """The nodes of a tree, each before its parts."""
+    if isinstance(tree, dict):
+        if "class" in tree:
+            yield tree
+        for part in tree.values():
+            yield from nodes(part)
+    elif isinstance(tree, list):
+        for part in tree:
+            yield from nodes(part)
+
+
+def changed(tree: Any, change: Callable[[Tree], Tree]) -> Any:
+    """The tree with every node changed, its parts first."""
+    if isinstance(tree, dict):
+        made = {name: changed(part, change) for name, part in tree.items()}
+        return change(made) if "class" in made else made
+    return [changed(part, change) for part in tree] if isinstance(tree, list) else tree
+
+
+def column(name: str, place: int = 0) -> Tree:
+    """A node that is a column."""
+    return {
+        "class": "COLUMN_REF",
+        "type": "COLUMN_REF",
+        "alias": "",
+        "column_names": [name],
+        "place": place,
+    }
+
+
+def constant(text: str, place: int = 0) -> Tree:
+    """A node that is a text."""
+    return {
+        "class": "CONSTANT",
+        "type": "VALUE_CONSTANT",
+        "alias": "",
+        "literal": {"kind": "STRING", "text": text},
+        "place": place,
+    }
+
+
+def call_of(tree: Tree) -> str:
+    """The name of the function that a node calls; empty if it calls none by its name."""
+    if tree["class"] != "FUNCTION" or tree["is_operator"]:
+        return ""
+    return str(tree["function_name"]).lower()
+
+
+def arguments(tree: Tree) -> list[Tree]:
+    return [each["expression"] for each in tree["arguments"]]
+
+
+def conjuncts(tree: Tree) -> list[Tree]:
+    """What all must hold for the whole to hold."""
+    if tree["type"] != "CONJUNCTION_AND":
+        return [tree]
+    return [each for child in tree["children"] for each in conjuncts(child)]
+
+
+def plain_column(tree: Tree) -> str | None:
+    """The name of the column that the whole tree is."""
+    names = tree.get("column_names", [])
+    return str(names[0]) if tree["class"] == "COLUMN_REF" and len(names) == 1 else None
+
+
+def value_of(text: str) -> Any:
+    """What a constant expression is."""
+    return _duckdb().execute(f"SELECT ({text})").fetchall()[0][0]
+
+
+def type_of_constant(text: str) -> str:
+    return str(_duckdb().execute(f"DESCRIBE SELECT ({text})").fetchall()[0][1])

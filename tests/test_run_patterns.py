@@ -1,0 +1,68 @@
+"""Patterns on real Kafka and real Spark: killed in the middle, they find what the driver finds."""
+
+from __future__ import annotations
+
+import json
+import random
+import runpy
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from riverrun.kafka import admin
+from riverrun.testing import Driver
+from running import Run, produce, records
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+PROGRAM = """
+import riverrun as rr
+app = rr.App("watched")
+schema = "card string, amount double, country string, at timestamp"
+payments = app.stream("watched-payments", schema=schema, time="at", lateness="5 seconds")
+payments.match('''
+    PARTITION BY card ORDER BY at
+    MEASURES FIRST(small.at) AS began, COUNT(small.*) AS tries, large.amount AS amount
+    PATTERN (small{2,} other*? large) WITHIN INTERVAL '2' MINUTE
+    DEFINE small AS amount < 30, large AS amount > 80 AND large.country <> LAST(small.country)
+''', name="fraud").to("watched-fraud")
+quiet = rr.pattern().begin("last").not_followed_by("next", "amount >= 0").within("90 seconds")
+measures = {"since": "last.at"}
+payments.match(quiet, by="card", measures=measures, name="quiet").to("watched-quiet")
+"""
+EVENTS, CARDS, PARTITIONS = 12_000, 200, 3
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def payments():
+    """Out of order by up to 4 seconds; at the end some of an hour later, one for each partition."""
+    dice = random.Random(4)
+    rows = []
+    for n in range(EVENTS):
+        at = START + timedelta(milliseconds=150 * n - dice.randrange(4000))
+        row = {"card": f"c{dice.randrange(CARDS)}", "amount": dice.randrange(100)}
+        rows.append({**row, "country": dice.choice(["NL", "BR"]), "at": at.isoformat()})
+    closing = (START + timedelta(hours=2)).isoformat()
+    later = {"card": "end", "amount": 50, "country": "NL", "at": closing}
+    return [*rows, *([later] * PARTITIONS)]
+
+
+def test_a_job_killed_in_the_middle_finds_each_match_once_and_those_that_the_driver_finds(
+    broker, broker_settings, tmp_path
+):
+    file, home, sent = tmp_path / "watched.py", broker_settings.home, payments()
+    file.write_text(PROGRAM)
+    admin.create_topic(broker, "watched-payments", partitions=PARTITIONS)
+    produce(broker, "watched-payments", sent, partitions=PARTITIONS)
+    with Run(file, "--max-events", "2000", home=home) as run:
+        run.until(6000)
+    with Run(file, "--once", "--max-events", "5000", home=home) as run:
+        assert run.end() == 0, run.error()
+    driver = Driver(runpy.run_path(str(file))["app"])
+    driver.send("watched-payments", *sent)
+    driver.batch()
+    for topic in ("watched-fraud", "watched-quiet"):
+        wanted = sorted(json.dumps(line["value"]) for line in driver.outputs[topic])
+        found = sorted(json.dumps(json.loads(value)) for _, value in records(broker, topic))
+        assert len(wanted) > 100
+        assert found == wanted

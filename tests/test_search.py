@@ -84,6 +84,9 @@ FINDS = {
     "at:>2026-01-31": [2],
     'at:["2026-01-01T13:00:00+01:00" TO 2026-02-01]': [1],
     "day:2026-03-01": [2],
+    "price:[* TO *]": [1, 2],
+    "stars:[* TO *]": [1, 2],
+    '"river it"~99999999999999999999': [1],
     "opens:<09:00": [1],
     "tags:water": [1],
     'tags:"old news"': [1],
@@ -122,6 +125,8 @@ WRONG = {
     "place:7": ("'place' cannot be searched", 1),
     "x price:cheap": ("'price' is a number that fits its digits", 9),
     "price:1.234": ("'price' is a number that fits its digits", 7),
+    "price:1e999999999": ("'price' is a number that fits its digits", 7),
+    "(" * 500 + "a": ("more than 100 brackets are inside of each other", 101),
     "draft:maybe": ("'draft' is true or false", 7),
     "at:yesterday": ("'at' is a time like", 4),
     "author:[a TO b]": ("'author' has no order", 8),
@@ -173,6 +178,9 @@ def test_the_best_hit_comes_first_and_pages_follow_each_other(tmp_path):
     assert found.hits[0].row["id"] > found.hits[-1].row["id"]
     pages = [index.search("fish", limit=4, offset=offset).hits for offset in (0, 4, 8)]
     assert [hit.row for page in pages for hit in page] == [hit.row for hit in found.hits]
+    assert index.search("fish", offset=10**15).hits == []
+    with pytest.raises(InputError):
+        index.search("fish", offset=-1)
 
 
 def test_words_that_were_found_are_marked_in_the_part_that_shows_most(index):
@@ -242,6 +250,9 @@ def test_the_command_points_at_what_is_wrong(index, tmp_path, riverrun, monkeypa
     outcome = riverrun("search", str(tmp_path / "a"), 'x "y')
     assert outcome.code == 2
     assert '  got: x "y\n         ^' in outcome.err
+    outcome = riverrun("search", str(tmp_path / "a"), "\udcff")
+    assert outcome.code == 2
+    assert "the query is not readable text" in outcome.err
     monkeypatch.setenv("RIVERRUN_HOME", str(tmp_path))
     (tmp_path / "indexes" / "others").mkdir(parents=True)
     outcome = riverrun("search", "articles", "x")

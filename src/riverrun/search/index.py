@@ -96,13 +96,15 @@ class Index:
         fields: str | Sequence[str] | None = None,
     ) -> Found:
         """The best hits first; `fields` are the columns that words are looked for in."""
+        if limit < 0 or offset < 0:
+            raise InputError("there are no fewer hits than none", got=(limit, offset))
         layout = self.layout
         asked = Asked(layout, query, self._searched(layout, fields))
         found, total = list[_Candidate](), 0
         wanted = rows_only(layout, asked.query)
         for shard, searcher in self._searchers():
             run = int(shard.note(searcher).get("run", 0))
-            result = searcher.search(wanted, max(limit + offset, 1))
+            result = searcher.search(wanted, max(min(limit + offset, searcher.num_docs), 1))
             total += count(searcher, wanted)
             for score, address in result.hits:
                 found.append(_Candidate(score, searcher.doc(address)[ROW][0], run))

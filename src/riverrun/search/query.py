@@ -8,6 +8,7 @@ text, or in the one that is named; other columns are compared as a whole.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,10 @@ TYPES = {
 COMPARED = re.compile(r"(>=|<=|>|<)(.+)", re.DOTALL)
 RANGE = re.compile(r"([\[{])\s*(.+?)\s+TO\s+(.+?)\s*([\]}])", re.DOTALL)
 WHOLE_WORD, BEGINNING = ".*", "*"
+DEEPEST = 100
+"""Brackets inside of brackets."""
+LEAST = {"unsigned": 0, "float": -math.inf}
+"""Of fields that have an order; others begin with the least whole number of 64 bits."""
 
 Mark = Callable[[str], bool]
 """Whether a word, as it is indexed, is one that was looked for."""
@@ -48,7 +53,7 @@ class Asked:
 
     @property
     def query(self) -> Query:
-        self.left, self.negated = tokens(self.text), 0
+        self.left, self.negated, self.depth = tokens(self.text), 0, 0
         found = self._either()
         if self.left:
             self._fail("a bracket closes that was never opened", self.left[0].at)
@@ -98,7 +103,11 @@ class Asked:
     def _one(self) -> Query | None:
         token = self.left.pop(0)
         if token.kind == "open":
+            self.depth += 1
+            if self.depth > DEEPEST:
+                self._fail(f"more than {DEEPEST} brackets are inside of each other", token.at)
             found = self._either()
+            self.depth -= 1
             if not self.left:
                 self._fail("a bracket does not end", token.at)
             self.left.pop(0)
@@ -201,6 +210,8 @@ class Asked:
 
     def _between(self, own: Field, low: tuple[Any, bool], high: tuple[Any, bool]) -> Query:
         """Two ends, and whether they belong to it; None is no end."""
+        if low[0] is None and high[0] is None:  # any value
+            low = (LEAST.get(own.kind, -(2**63)), True)  # any other: a whole number
         return Query.range_query(
             self.layout.schema,
             own.name,

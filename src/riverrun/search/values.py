@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, time
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from riverrun.sinks.fulltext.layout import Field
@@ -21,7 +21,7 @@ def parsed(field: Field, text: str) -> Any:
     noun, read = KINDS[field.kind]
     try:
         return read(field, text)
-    except (ValueError, InvalidOperation) as error:
+    except (ValueError, ArithmeticError) as error:  # also too large for any number
         raise BadValue(noun) from error
 
 

@@ -33,6 +33,8 @@ class Token:
 
 def tokens(query: str) -> list[Token]:
     found, at = [], 0
+    if re.search("[\ud800-\udfff]", query):
+        raise InputError("the query is not readable text", hint="is it UTF-8?")
     while query[at:].strip():
         match = TOKEN.match(query, at)
         if match is None:
@@ -41,9 +43,14 @@ def tokens(query: str) -> list[Token]:
         text, begin = match[kind], match.start(kind)
         if kind == "word" and text in OPERATORS:
             kind = OPERATORS[text]
-        found.append(Token(kind, text, begin, int((match["slop"] or "~0")[1:])))
+        found.append(Token(kind, text, begin, _slop(match["slop"])))
         at = match.end()
     return found
+
+
+def _slop(text: str | None) -> int:
+    """No text has so many words that more digits would make a difference."""
+    return int(text[1:10]) if text else 0
 
 
 def _unreadable(query: str, at: int) -> InputError:

@@ -258,3 +258,12 @@ def test_the_command_points_at_what_is_wrong(index, tmp_path, riverrun, monkeypa
     outcome = riverrun("search", "articles", "x")
     assert "there is no search index 'articles'" in outcome.err
     assert "indexes: others" in outcome.err
+
+
+@pytest.mark.parametrize("file", ["layout.json", "meta.json", "*.store", "*.term"])
+def test_a_damaged_index_is_an_error_that_names_its_folder(index, tmp_path, file):
+    for each in (tmp_path / "a").rglob(file):
+        each.write_bytes(b"")
+    with pytest.raises(InputError, match="cannot be read") as caught:
+        Index(tmp_path / "a").search("river")
+    assert caught.value.where == tmp_path / "a"

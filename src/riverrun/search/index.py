@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import tantivy
@@ -25,6 +25,7 @@ from riverrun.sinks.fulltext.sink import HOME, folder_of
 from riverrun.sinks.keyed import key_text
 
 Row = dict[str, Any]
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,22 @@ class Index:
 
     @property
     def layout(self) -> Layout:
-        return self._place.layout()
+        """If the index is made anew at this moment, another one is in its place."""
+        try:
+            return self._place.layout()
+        except (OSError, ValueError, LookupError):
+            return self._whole(self._place.layout)
+
+    def _whole(self, read: Callable[[], Read]) -> Read:
+        try:
+            return read()
+        except (OSError, ValueError, LookupError) as error:
+            raise InputError(
+                "the search index cannot be read",
+                where=self.folder,
+                got=next(iter(str(error).splitlines()), type(error).__name__),
+                hint="its files are damaged: delete the folder, and start the program with --fresh",
+            ) from error
 
     def search(
         self,
@@ -158,7 +174,7 @@ class Index:
         try:
             return self._opened()
         except (OSError, ValueError):
-            return self._opened()
+            return self._whole(self._opened)
 
     def _opened(self) -> list[tuple[Shard, tantivy.Searcher]]:
         found = {shard.folder: shard for shard in self._place.shards()}

@@ -60,6 +60,7 @@ def test_what_a_publication_left_out_and_what_a_dropped_table_had_leave_no_trace
     source.execute(f"DROP PUBLICATION riverrun_{source.schema}")  # while it runs
     source.execute("INSERT INTO @left_out VALUES (4, 4)")
     source.settle("left_out")
+    assert len(source.table("left_out")) == 3
 
 
 @pytest.mark.broker
@@ -72,6 +73,7 @@ def test_a_transaction_comes_through_that_takes_longer_than_the_server_waits(sou
     source.loaded()
     source.execute("INSERT INTO @many SELECT generate_series(1, 60000)")
     source.settle("many")
+    assert len(source.table("many")) == 60_000
 
 
 @pytest.mark.broker

@@ -218,3 +218,23 @@ def test_expiry_is_for_tables():
     views = app.stream("views", schema="page string")
     with pytest.raises(ProgramError, match="expire=… is for tables"):
         views.to(rr.sinks.cache("views", expire="1 hour"))
+
+
+@pytest.mark.parametrize("url", ["redis://:secret@h:abc/0", "redis://h:99999/0", "redis://[h/0"])
+def test_an_address_that_cannot_be_read_is_an_error_without_the_password(url, monkeypatch):
+    with pytest.raises(ProgramError, match="cannot be read") as caught:
+        rr.sinks.cache("a", url=url)
+    assert "secret" not in str(caught.value)
+    monkeypatch.setenv("RIVERRUN_VALKEY", url)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        Cache("a")
+
+
+def test_a_server_is_reached_by_its_socket(tmp_path):
+    socket = tmp_path / "s"
+    server = Server(tmp_path / "server", "--unixsocket", str(socket)).start()
+    try:
+        Writer(rr.sinks.cache("a", url=f"unix://{socket}"), "id bigint").begin().put(0, {"id": 1})
+        assert Cache("a", url=f"unix://{socket}").get(1) == {"id": 1}
+    finally:
+        server.kill()

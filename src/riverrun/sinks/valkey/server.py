@@ -26,13 +26,15 @@ class Held(ValkeyError):
 
 LOST = (Held, ConnectionError, ReadOnlyError, TimeoutError, WatchError)
 """The server is away, starts, or gives its place to another; or another attempt was quicker."""
-CLIENT = {"socket_connect_timeout": 10, "socket_timeout": 30, "socket_keepalive": True}
+CLIENT = {"socket_timeout": 30}
+OVER_TCP = {"socket_connect_timeout": 10, "socket_keepalive": True}
 
 
 def connect(url: str) -> Any:
     """A client; it connects when it is first used. Its own types are those of an asynchronous one,
     too."""
-    return valkey.Valkey.from_url(url, **CLIENT)
+    given = CLIENT if urlsplit(url).scheme == "unix" else {**CLIENT, **OVER_TCP}
+    return valkey.Valkey.from_url(url, **given)
 
 
 def address(url: str) -> str:

@@ -103,13 +103,21 @@ def cache(
 
 def _checked_url(url: str, at: Location) -> str:
     """What is wrong with one is not shown: it may be the password."""
-    if urlsplit(url).scheme not in SCHEMES:
+    if not _readable(url):
         raise ProgramError(
             "the address of a cache cannot be read",
             where=at,
             hint='write it as "redis://:password@host:6379/0", rediss:// with TLS',
         )
     return url
+
+
+def _readable(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in SCHEMES and parts.port != 0
+    except ValueError:  # of its port, or its brackets
+        return False
 
 
 def required(url: str | None) -> str:
@@ -119,7 +127,7 @@ def required(url: str | None) -> str:
             hint='set `valkey = "redis://host:6379/0"` in riverrun.toml, or RIVERRUN_VALKEY, or '
             "give a url=…",
         )
-    if urlsplit(url).scheme not in SCHEMES:
+    if not _readable(url):
         raise ConfigError(
             "the address of Valkey or Redis cannot be read",
             where="`valkey` in riverrun.toml, or RIVERRUN_VALKEY",

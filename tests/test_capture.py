@@ -233,7 +233,7 @@ def test_idle_tables_let_the_log_go_and_one_that_is_made_again_begins_anew(sourc
         time.sleep(0.2)
     source.execute("DROP TABLE @users")
     source.until(lambda state: state.tables[0].error == "the table was dropped")
-    source.execute("CREATE TABLE @users (id varchar(9) PRIMARY KEY)")
+    source.execute("CREATE TABLE @users (id text PRIMARY KEY)")
     source.execute("INSERT INTO @users VALUES ('new')")
     source.until(lambda state: state.tables[0].error is None)
     source.loaded()

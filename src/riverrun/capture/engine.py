@@ -256,7 +256,7 @@ class Engine:
         for name, each in facts.items():
             topic = topic_of(parts.wish.name, name)
             if topic in parts.partitions:
-                topics.check(parts.ledger.client, topic, each)
+                topics.keep(parts.ledger.client, topic, each)
             else:
                 count = parts.wish.partitions
                 topics.make_for(parts.ledger.client, topic, each, partitions=count)

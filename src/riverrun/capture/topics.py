@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from riverrun.capture.catalog import TableFacts
 from riverrun.capture.envelopes import transaction_topic
 from riverrun.capture.ledger import LARGEST
-from riverrun.errors import TopicError
 from riverrun.kafka import admin
 
 COMPACTED = {
@@ -30,15 +29,11 @@ def make_for(client: Mapping[str, str], topic: str, facts: TableFacts, *, partit
     admin.create_topic(client, topic, partitions=partitions, config=config)
 
 
-def check(client: Mapping[str, str], topic: str, facts: TableFacts) -> None:
-    """A topic that is there keeps what readers need."""
+def keep(client: Mapping[str, str], topic: str, facts: TableFacts) -> None:
+    """A topic that is there keeps what readers need: a table may be made again, with columns whose
+    values compaction would lose."""
     if facts.incomplete and "compact" in admin.settings(client, topic)["cleanup.policy"]:
-        raise TopicError(
-            f"the topic {topic} is compacted, and would lose values",
-            got=f"large values that stay as they were are not in the log of {facts.full_name}",
-            hint=f"ALTER TABLE {facts.full_name} REPLICA IDENTITY FULL; or set cleanup.policy="
-            "delete and retention.ms=-1 on the topic",
-        )
+        admin.alter_topic(client, topic, KEPT)
 
 
 def known(client: Mapping[str, str]) -> dict[str, int]:

@@ -86,6 +86,8 @@ class OwnCapturer(Capturer):
             self.files.note_pid(left.pid)
             return
         self.files.forget_state()
+        if self.files.log.exists():  # what a process that died has said is kept once
+            self.files.log.replace(self.files.log.with_suffix(".log.before"))
         pid = process.spawn(self.files.command, output=self.files.log)
         self.files.note_pid(pid)
         give_up = time.monotonic() + STARTS_WITHIN

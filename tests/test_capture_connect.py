@@ -91,7 +91,7 @@ def table_of(topic: str, schema: str, sent: list[Record]) -> dict:
     for key, value in sent:
         driver.send(topic, value, key=key)
     driver.batch()
-    assert not driver.outputs["dead"], driver.outputs["dead"][:1]
+    assert not driver.outputs["dead"], driver.outputs["dead"][0]["value"]["cause"]
     found = {}
     for line in driver.outputs["copy"]:
         if line["op"] == "-":

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from riverrun import private
 from riverrun.embedded.kafka_files import LOGGING
 from riverrun.embedded.ports import LOOPBACK
+from riverrun.embedded.remembered import Remembered
 
 # Topics of Connect itself have the broker's own number of replicas. After a kill -9 the new worker
 # does not wait for the old one to come back: there is only one.
@@ -95,15 +95,10 @@ class Files:
         return self.folder / "state.json"
 
     def read_state(self) -> State | None:
-        try:
-            return State(**json.loads(self.state.read_text()))
-        except (OSError, ValueError, TypeError):
-            return None
+        return Remembered(self.state, State).read()
 
     def write_state(self, state: State) -> None:
-        draft = self.state.with_suffix(".draft")
-        draft.write_text(json.dumps(asdict(state)))
-        draft.replace(self.state)
+        Remembered(self.state, State).write(state)
 
     def write_settings(self, state: State) -> None:
         self.log.parent.mkdir(parents=True, exist_ok=True)

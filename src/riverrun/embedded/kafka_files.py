@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from riverrun.embedded.ports import LOOPBACK
+from riverrun.embedded.remembered import Remembered
 
 PROPERTIES = """# Written by riverrun at every start.
 process.roles=broker,controller
@@ -114,15 +114,10 @@ class Files:
         return found[1] if found else None
 
     def read_state(self) -> State | None:
-        try:
-            return State(**json.loads(self.state.read_text()))
-        except (OSError, ValueError, TypeError):
-            return None
+        return Remembered(self.state, State).read()
 
     def write_state(self, state: State) -> None:
-        draft = self.state.with_suffix(".draft")
-        draft.write_text(json.dumps(asdict(state)))
-        draft.replace(self.state)
+        Remembered(self.state, State).write(state)
 
     def write_settings(self, state: State) -> None:
         self.log.parent.mkdir(parents=True, exist_ok=True)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import shutil
 import subprocess
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from riverrun.embedded.ports import LOOPBACK
+from riverrun.embedded.remembered import Remembered
 from riverrun.errors import ServerError
 
 USER = "postgres"
@@ -58,15 +58,10 @@ class Files:
         return self.folder / "state.json"
 
     def read_state(self) -> State | None:
-        try:
-            return State(**json.loads(self.state.read_text()))
-        except (OSError, ValueError, TypeError):
-            return None
+        return Remembered(self.state, State).read()
 
     def write_state(self, state: State) -> None:
-        draft = self.state.with_suffix(".draft")
-        draft.write_text(json.dumps(asdict(state)))
-        draft.replace(self.state)
+        Remembered(self.state, State).write(state)
 
     def command(self, port: int) -> list[str]:
         """The server. The path of its data is the mark by which its process is known."""

@@ -72,7 +72,7 @@ def _read_again(broker, topic, cuts, reader):
 def test_the_compacted_log_alone_gives_the_whole_table(broker, riverrun):
     """Many versions, deletions, transactions; then the cleaner has run, and marks have expired."""
     topic, expected = "gone-users", {}
-    admin.create_topic(broker, topic, config=QUICK)
+    admin.create_topic(broker, topic, config={"cleanup.policy": "compact"})
     for turn in range(12):
         rows = [(f"u{n}", f"city {turn}-{n}") for n in range(0, 40, 1 + turn % 3)]
         rows += [(f"u{n}", None) for n in range(turn, 40, 13)]
@@ -85,6 +85,7 @@ def test_the_compacted_log_alone_gives_the_whole_table(broker, riverrun):
     assert gone
     assert before.tombstones > len(gone)
 
+    admin.alter_topic(broker, topic, QUICK)
     counts = _until_cleaned(
         broker, topic, lambda c: c.records < 60 and c.keys <= len(expected) + 1 and not c.tombstones
     )

@@ -65,6 +65,15 @@ def test_tables_whose_columns_are_cut_at_different_rows_are_read():
     assert found.to_pylist() == [{"n": n, "s": row} for n, row in enumerate(rows)]
 
 
+def test_rows_of_tables_that_are_cut_anywhere_keep_their_order():
+    """DuckDB makes a join of IN with five values, and a join lets rows of one chunk pass others."""
+    names = [f"k{n % 7}" for n in range(123)]
+    whole = pa.table({"name": names, "n": range(123)})
+    rows = pa.concat_tables([whole.slice(0, 47), whole.slice(47)])
+    query = "SELECT n FROM rows WHERE name IN ('k0', 'k1', 'k2', 'k3', 'k4', 'k5', 'k6')"
+    assert Evaluator().run(query, rows=rows)["n"].to_pylist() == list(range(123))
+
+
 def test_a_struct_with_a_list_in_it_is_no_key():
     app = rr.App("keys")
     rows = app.stream("t", schema="v struct(l double[])")

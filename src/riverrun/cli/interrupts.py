@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,8 +16,6 @@ from contextlib import contextmanager
 
 PATIENCE = 2.0
 """Seconds that the block has to end after Ctrl-C; then the process ends without it."""
-
-LOOK = 0.05
 
 
 @contextmanager
@@ -26,23 +25,28 @@ def heard() -> Iterator[threading.Event]:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background
         yield asked
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    thread = threading.Thread(target=_listen, args=(asked, over), daemon=True)
+    # whichever thread the signal comes to, a library's too, writes its number here
+    ear, mouth = socket.socketpair()
+    mouth.setblocking(False)
+    before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    told = signal.set_wakeup_fd(mouth.fileno(), warn_on_full_buffer=False)
+    thread = threading.Thread(target=_listen, args=(ear, asked, over), daemon=True)
     thread.start()
     try:
         yield asked
     finally:
         over.set()
+        signal.set_wakeup_fd(told)
+        signal.signal(signal.SIGINT, before)
+        mouth.close()
         thread.join()
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        ear.close()
 
 
-def _listen(asked: threading.Event, over: threading.Event) -> None:
-    """Inherits that the signal is blocked, which is what lets it wait for it."""
-    while signal.sigtimedwait({signal.SIGINT}, LOOK) is None:
-        if over.is_set():
-            return
-    asked.set()
-    if not over.wait(PATIENCE):
-        sys.stderr.write("\n")
-        os._exit(0)
+def _listen(ear: socket.socket, asked: threading.Event, over: threading.Event) -> None:
+    while number := ear.recv(1):
+        if number[0] == signal.SIGINT:
+            asked.set()
+            if not over.wait(PATIENCE):
+                sys.stderr.write("\n")
+                os._exit(0)

@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from riverrun.errors import JobError, Location, ProgramError
-from riverrun.formats.query import whole
+from riverrun.formats.query import in_order, whole
 from riverrun.kernels.functions import Calls, Function
 from riverrun.schema import UNFIT, Schema, first_line, literal, schema_of
 
@@ -27,10 +27,7 @@ class Evaluator:
     functions that are given."""
 
     def __init__(self, functions: tuple[Function, ...] = ()) -> None:
-        self.connection = duckdb.connect()
-        self.connection.execute(
-            "SET threads=1; SET TimeZone='UTC'; SET preserve_insertion_order=true"
-        )
+        self.connection = in_order()
         self.calls = Calls(functions)
         self.calls.install(self.connection)
 

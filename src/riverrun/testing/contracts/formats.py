@@ -127,6 +127,19 @@ class FormatContract(ABC):
         sliced = self.format().read(lot.slice(2, 5), columns, ("text",))
         assert sliced.to_pylist() == whole[2:7]
 
+    def test_records_that_come_in_pieces_stay_in_their_order(self) -> None:
+        """Pieces of any size in one table, as partitions and fetches give them: what is read is put
+        beside the records."""
+        columns = parse("text string, number bigint")
+        rows = [{"text": f"t{n}", "number": n} for n in range(300)]
+        values = [None if n % 9 == 4 else v for n, v in enumerate(self._written(columns, rows))]
+        lot = _records(values, [b"k"] * len(values))
+        whole = self.format().read(lot, columns).to_pylist()
+        for cuts in ((47, 123), (1, 70, 72, 299), (100, 101, 102)):
+            edges = [*zip((0, *cuts), (*cuts, len(rows)), strict=True)]
+            pieces = pa.concat_tables([lot.slice(start, end - start) for start, end in edges])
+            assert self.format().read(pieces, columns).to_pylist() == whole
+
     def _plain(self) -> tuple[Schema, list[bytes | None]]:
         columns = parse("text string, number bigint")
         rows = [{"text": text, "number": n} for n, text in enumerate(("ann", "bob", "eve"))]

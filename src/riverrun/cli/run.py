@@ -27,6 +27,11 @@ from riverrun.config import load
 )
 @click.option("--once", is_flag=True, help="Read what there is, then stop.")
 @click.option(
+    "--close",
+    is_flag=True,
+    help="With --once: in the end windows close, and rows that wait leave.",
+)
+@click.option(
     "--max-events",
     type=click.IntRange(min=1),
     default=500_000,
@@ -57,9 +62,14 @@ def command(
     riverrun run app.py                       on the embedded broker and local Spark
     riverrun run app.py --brokers host:9092   on any cluster; see riverrun.toml for TLS and SASL
     riverrun run app.py --once                read what there is, then stop
+    riverrun run app.py --once --close        the same, and the last windows close: a backfill
     """
     from riverrun.runtime.run import Options, started  # noqa: PLC0415 - Spark only when it is needed
 
+    if options["close"] and not options["once"]:
+        raise click.UsageError(
+            "--close goes with --once: a program that runs on closes by its clock"
+        )
     app = load_app(program)
     settings = load().override(brokers=brokers, master=master, environment=environment)
     view = LiveView(app.name, quiet=as_json)

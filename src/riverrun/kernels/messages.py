@@ -21,6 +21,8 @@ class Status:
     clocks: dict[str, int] = field(default_factory=dict)
     open: bool = False
     """Whether time matters also when nothing arrives."""
+    closes: dict[str, int] = field(default_factory=dict)
+    """The clock at which all that a step keeps will have given what it gives."""
     events: int = 0
     dead: int = 0
     dropped: int = 0
@@ -45,6 +47,8 @@ class Status:
         self.clocks.update(other.clocks)
         self.holders.update(other.holders)
         self.open = self.open or other.open
+        for name, at in other.closes.items():
+            self.closes[name] = max(at, self.closes.get(name, at))
         self.tick = max(self.tick, other.tick)
         self.control = max(self.control, other.control)
         self.paused = sorted({*self.paused, *other.paused})

@@ -26,6 +26,8 @@ class Aggregation:
     fractions: tuple[float, ...] = ()
     k: int = 0
     weight: str | None = None
+    other: str | None = None
+    """A second expression; a row without a value of it counts for nothing."""
     values: tuple[str | int | float | bool, ...] = ()
     compared_to: int = 0
     """Microseconds to the earlier window that the result is compared with; 0 is none."""

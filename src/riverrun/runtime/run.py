@@ -52,6 +52,8 @@ class Options:
     """Forget the checkpoint and start over."""
     once: bool = False
     """Read what there is, then stop."""
+    close: bool = False
+    """With `once`: windows close in the end, and rows that wait leave."""
     max_events: int = 500_000
     keep_written: bool = False
     """Results of a half-written batch stay as they are, though the program changed."""
@@ -174,6 +176,7 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
                 places=places,
                 query_id=f"{program.name}-{identity.run}",
                 state_memory=settings.state_memory,
+                close=options.close,
                 kept=folder / checkpoint.FOUND,
             )
             query = start_query(

@@ -160,4 +160,6 @@ if not TYPE_CHECKING:  # to a type checker, every name would be there
         for module, names in _HOMES.items():
             if name in names:
                 return getattr(importlib.import_module(module), name)
-        raise AttributeError(f"module 'riverrun' has no attribute {name!r}")
+        from riverrun.other_words import no_such_name  # noqa: PLC0415 - for mistakes only
+
+        raise no_such_name("rr", name, __all__)

@@ -170,7 +170,8 @@ def test_a_batch_that_closes_is_the_same_when_it_is_run_again():
 PROGRAM = """
 import riverrun as rr
 app = rr.App("closing")
-clicks = app.stream("closing-clicks", schema="user string, at timestamp", time="at")
+schema = "user string, click_id bigint, at timestamp"
+clicks = app.stream("closing-clicks", schema=schema, time="at")
 views = app.stream("closing-views", schema="user string, at timestamp", time="at").select("user")
 alone = clicks.join(views, on="user", within="5 minutes", how="left").through("closing-alone")
 alone.group_by("user").window(rr.tumbling("1 minute")).agg(n=rr.count()).to("closing-counts")
@@ -183,12 +184,18 @@ def test_a_backfill_is_finished_on_kafka(broker, broker_settings, tmp_path):
     for name in ("clicks", "views"):
         admin.create_topic(broker, f"closing-{name}", partitions=2)
     seconds = {"ann": (5, 6, 500), "bob": (7, 59, 60)}
-    rows = [{"user": user, "at": at(each)} for user, when in seconds.items() for each in when]
+    rows = [
+        {"user": user, "clickId": 1, "at": at(each)}
+        for user, when in seconds.items()
+        for each in when
+    ]
     produce(broker, "closing-clicks", rows)
     program = tmp_path / "closing.py"
     program.write_text(PROGRAM)
     with Run(program, "--once", "--close", home=broker_settings.home) as run:
         assert run.end() == 0, run.error()
+    warning = "warning: closing-clicks: no record of the first batch has 'click_id'; did you mean"
+    assert f"{warning} 'clickId'?\n" in run.error()
     found = [json.loads(value) for _, value in records(broker, "closing-counts")]
     assert sorted((each["user"], each["window_start"][14:16], each["n"]) for each in found) == [
         ("ann", "00", 2), ("ann", "08", 1), ("bob", "00", 2), ("bob", "01", 1),

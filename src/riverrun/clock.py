@@ -37,6 +37,8 @@ class Now:
     """Whether the tick is a time of the day; in tests it counts from zero."""
     clocks: dict[str, int] | None = None
     """What may be late per step; None when it is not known."""
+    first: bool = False
+    """Whether nothing was read before."""
 
 
 @dataclass

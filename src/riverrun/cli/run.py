@@ -12,6 +12,8 @@ from riverrun.cli.live import LiveView, graceful
 from riverrun.cli.program_file import load_app
 from riverrun.config import load
 
+MADE_OF = ("recent", "given", "fields")
+
 
 @click.command()
 @click.argument("program", type=click.Path(path_type=Path))
@@ -82,5 +84,5 @@ def command(
 
 
 def _told(status: dict[str, Any]) -> dict[str, Any]:
-    """Without the counts that alerts are made of."""
-    return {name: fact for name, fact in status.items() if name != "recent"}
+    """Without what alerts and warnings are made of."""
+    return {name: fact for name, fact in status.items() if name not in MADE_OF}

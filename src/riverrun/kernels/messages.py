@@ -40,6 +40,9 @@ class Status:
     paused: list[str] = field(default_factory=list)
     highs: dict[str, int] = field(default_factory=dict)
     """The highest event time read of each partition."""
+    given: dict[str, list[str]] = field(default_factory=dict)
+    """Of each topic the columns that some record of the first batch has, and the names in them."""
+    fields: dict[str, list[str]] = field(default_factory=dict)
     holders: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Who holds the clock of each step back (`held_by`), and who is `idle`."""
 
@@ -54,6 +57,9 @@ class Status:
         self.paused = sorted({*self.paused, *other.paused})
         for name, high in other.highs.items():
             self.highs[name] = max(high, self.highs.get(name, high))
+        for known, told in ((self.given, other.given), (self.fields, other.fields)):
+            for name, names in told.items():
+                known[name] = sorted({*known.get(name, []), *names})
         self.events += other.events
         self.dead += other.dead
         self.dropped += other.dropped

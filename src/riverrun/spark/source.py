@@ -169,7 +169,8 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         name, before = self.job.program.name, Offset.of(start).control
         said.commands = self.job.source.commands(name, before, target.control)
         marks = [said, *(Punctuation() for _ in dealt[1:])]
-        now = Now(target.tick, self.job.source.wall, target.clocks)
+        first = target.batch == 1
+        now = Now(target.tick, self.job.source.wall, target.clocks, first)
         return [Task(ranges, mark, now) for ranges, mark in zip(dealt, marks, strict=True)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

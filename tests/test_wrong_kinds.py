@@ -143,7 +143,12 @@ AGAIN = {
     "Stream.join as of event time": {"other": table, "as_of": "event time"},
     "Stream.match": {"by": "user"},
     "Stream.to_table": {"key": ["user"]},
-    "Stream.lookup": {"database": "sqlite:///shop.db", "schema": "country string", "columns": None},
+    "Stream.lookup": {
+        "database": "sqlite:///shop.db",
+        "table": "users",
+        "schema": "country string",
+        "columns": None,
+    },
     "Table.join": {"prefix": "other_"},
     "App.add": {"output": output},
     "App.capture": {"schema": SCHEMA, "key": "user"},

@@ -39,6 +39,8 @@ class Aggregation:
         """What its parts depend on."""
         found = asdict(replace(self, own=None))
         del found["own"]
+        if self.other is None:  # as checkpoints have it that know of none
+            del found["other"]
         return found if self.own is None else {**found, "state": self.own.state.ddl()}
 
 

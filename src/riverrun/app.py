@@ -82,7 +82,8 @@ class App:
         are no rows: they say that nothing before their time will come. Records more than
         `max_ahead` ahead are dead letters. `start` is where a new application begins: "earliest",
         "latest" or a time; `on_loss` what to do when retention has deleted unread records;
-        `on_error` what to do with records that cannot be read: "set aside" (dead letters), "stop" or "drop".
+        `on_error` what to do with records that cannot be read: "set aside" (dead letters), "stop"
+        or "drop".
         """
         at = caller()
         check_topic(topic, at)

@@ -112,8 +112,8 @@ def test_a_pattern_may_be_ordered_by_it_and_describe_shows_it():
 def test_two_times_of_one_name_are_refused():
     app = rr.App("airport")
     every = app.stream("flights", schema=SCHEMA, time="left")
-    for lateness in ("1 hour", "2 hours"):
-        hourly(every.with_time("came", lateness=lateness), "dest").to(f"out-{lateness[0]}")
+    for airport, lateness in (("dest", "1 hour"), ("origin", "2 hours")):
+        hourly(every.with_time("came", lateness=lateness), airport).to(f"out-{airport}")
     with pytest.raises(ProgramError, match="two times of the topic 'flights' have the name 'came'"):
         app.program()
 

@@ -108,6 +108,18 @@ class TestMatch(OverViews):
         """).to("out")
 
 
+class TestMatchOnArrival(OverViews):
+    def program(self, app):
+        text = """
+            PARTITION BY page ORDER BY at
+            MEASURES FIRST(up.id) AS first, LAST(up.ms) AS top, COUNT(*) AS n
+            AFTER MATCH SKIP TO NEXT ROW
+            PATTERN (s up+) WITHIN INTERVAL '40' SECOND
+            DEFINE up AS up.ms > PREV(up.ms) AND up.ms < 3 * FIRST(ms)
+        """
+        self.rows(app).match(text, on_arrival=True).to("out")
+
+
 class Counting(rr.Processor):
     state = "n bigint default 0"
     outputs = {"out": "page string, n bigint"}

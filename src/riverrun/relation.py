@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from riverrun.arguments import checked, shown
 from riverrun.clock import Pace
@@ -34,6 +34,7 @@ from riverrun.plan.nodes import (
     Node,
     Output,
     Select,
+    SparkStep,
     Step,
     Union,
     Where,
@@ -42,7 +43,7 @@ from riverrun.plan.nodes import (
 )
 from riverrun.plan.rows import changes, form_of, key_of, table_of
 from riverrun.processor import Event
-from riverrun.schema import RESERVED, Column, Schema, quoted
+from riverrun.schema import RESERVED, Column, Schema, parse, quoted
 from riverrun.sinks.kafka.sink import Topic
 from riverrun.times import ColumnTime
 
@@ -326,6 +327,23 @@ def read_again(rows: Relation, topic: str, pace: Pace, at: Location) -> ReadTopi
         topic, schema, read, key[0] if len(key) == 1 else None, ColumnTime("_timestamp"), pace,
         "earliest", "stop", at, table_key=key if changes(node) else (), own=True,
     )  # fmt: skip
+
+
+def key_node(rows: Relation, columns: tuple[str, ...], at: Location) -> KeyBy:
+    if not columns:
+        raise ProgramError("key_by needs at least one column", where=at)
+    for column in columns:
+        rows.node.schema.require(column, at)
+    return KeyBy(rows.node, columns, rows.node.schema, at)
+
+
+def spark_node(
+    rows: Relation, function: Callable[[Any], Any], schema: str, at: Location
+) -> SparkStep:
+    if not callable(function):
+        raise ProgramError("spark() needs a function", where=at, got=shown(function))
+    name = getattr(function, "__name__", "function").strip("<>")
+    return SparkStep(rows.node, function, parse(schema, at), at, name)
 
 
 def late_node(rows: Relation, number: int, at: Location) -> Late:

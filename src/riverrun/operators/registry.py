@@ -18,6 +18,7 @@ from riverrun.operators.joins.tables import TableJoin
 from riverrun.operators.joins.versions import VersionJoin
 from riverrun.operators.lookups.lookup import Lookup
 from riverrun.operators.mark_seen import MarkSeen
+from riverrun.operators.match.arrival import MatchOnArrival
 from riverrun.operators.match.kernel import Match
 from riverrun.operators.process.frames import ProcessFrames
 from riverrun.operators.process.rows import Process
@@ -36,6 +37,7 @@ OPERATORS: dict[str, type[Operator]] = {
         Lookup,
         MarkSeen,
         Match,
+        MatchOnArrival,
         Process,
         ProcessFrames,
         Rank,

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from riverrun.columns import EVENT
 from riverrun.durations import Duration, microseconds
 from riverrun.errors import Location, ProgramError
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.program import ReadTopic
-from riverrun.operators.match.automaton import Automaton, automaton_of
+from riverrun.operators.match.arrival import MatchOnArrival
+from riverrun.operators.match.automaton import Automaton, Known, automaton_of
 from riverrun.operators.match.clauses import Clauses, Skip, clauses_of
-from riverrun.operators.match.conditions import BITS, Columns, conditions_of
+from riverrun.operators.match.conditions import BITS, Columns, Conditions, conditions_of
 from riverrun.operators.match.kernel import Match
 from riverrun.operators.match.measures import Measures, measures_of
 from riverrun.operators.match.navigation import Scope
 from riverrun.operators.match.pattern import Tree, Variable, tree_of, variables_of
 from riverrun.operators.match.search import Matching
-from riverrun.operators.match.spec import TIMED_OUT
+from riverrun.operators.match.spec import TIMED_OUT, MatchSpec
 from riverrun.operators.match.text import Text
 from riverrun.plan.building import checked_policy, step_fields
 from riverrun.plan.nodes import Emitted, Node, Step, WithTime
@@ -38,6 +40,7 @@ class Options:
     timeouts: bool = False
     max_rows: int = 10_000
     match_numbers: Duration | None = None
+    on_arrival: bool = False
     on_error: OnError | None = None
 
 
@@ -62,17 +65,13 @@ def assembled(
     source, at = found.source, found.source.at
     every = found.skip.mode == "every match"
     variables = _variables(found, tree, instead or {})
-    automaton = automaton_of(source, tree, variables, every=every)
-    passed = {name for name in instead or () if name not in {each.name for each in found.defines}}
-    own = (
-        None
-        if instead is None
-        else tuple(n for n, each in enumerate(variables) if each not in passed)
-    )
+    own = None if instead is None else _own_rows(found, variables, instead)
     scope = Scope(source, rows.schema, _names(found, variables), own)
     columns = Columns()
     defines = {each.name.lower(): each for each in found.defines}
     conditions = conditions_of(scope, [defines.get(name.lower()) for name in variables], columns)
+    known = _known(conditions, variables, instead or {})
+    automaton = automaton_of(source, tree, variables, known, every=every)
     measures = measures_of(scope, found.measures, columns, final=found.rows == "one")
     numbers = _numbers_for(source, measures, options)
     _require_new_names(found, rows)
@@ -86,14 +85,15 @@ def assembled(
         options.timeouts,
         _instead(variables, instead or {}),
     )
-    named = f"match_by_{'_'.join(name for name, _ in found.partition)}"
     keys = tuple(name for name, _ in found.partition)
+    named = f"match_by_{'_'.join(keys)}"
     fields = step_fields("match", rows, keys, options.name, named=named, at=at)
     whole = rows.schema.visible
     given = whole if found.rows == "all" else whole.only(keys)
-    does = Match(
+    columns_given = (*given.columns, *measures.columns)
+    does = (MatchOnArrival if options.on_arrival else Match)(
         **fields,
-        schema=Schema((*given.columns, *measures.columns)),
+        schema=Schema((*columns_given, *_own_columns(found, columns_given, options))),
         on_error=checked_policy(options.on_error, rows, at),
         entering=rows.schema,
         text=found.shown,
@@ -112,11 +112,30 @@ def assembled(
     return Step((rows,), does)
 
 
+def _own_rows(
+    found: Clauses, variables: tuple[str, ...], instead: Mapping[str, tuple[str, ...]]
+) -> tuple[int, ...]:
+    """The variables whose rows are in a match, not only passed over."""
+    passed = set(instead) - {each.name for each in found.defines}
+    return tuple(n for n, each in enumerate(variables) if each not in passed)
+
+
+def _known(
+    conditions: Conditions, variables: tuple[str, ...], instead: Mapping[str, tuple[str, ...]]
+) -> Known:
+    said = zip(conditions.own, conditions.near, strict=True)
+    codes = conditions.dependent.codes
+    free = {n for n, each in enumerate(said) if each == (None, None)}
+    free -= {n for n, code in enumerate(codes) if code}
+    free -= {n for n, name in enumerate(variables) if name in instead}
+    return Known(frozenset(free), look_back=bool(codes))
+
+
 def timed_out(node: Node, at: Location) -> Emitted:
     """The output of partial matches, of a step that tells them."""
     if (
         not isinstance(node, Step)
-        or not isinstance(node.does, Match)
+        or not isinstance(node.does, MatchSpec)
         or not node.does.matching.timeouts
     ):
         raise ProgramError(
@@ -203,9 +222,30 @@ def _skip_to(source: Text, skip: Skip, scope: Scope, automaton: Automaton) -> tu
     return members
 
 
+def _own_columns(found: Clauses, given: tuple[Column, ...], options: Options) -> tuple[Column, ...]:
+    """The key of the table that matches are, if they may be corrected."""
+    if not options.on_arrival:
+        return ()
+    if Schema(given).taken(EVENT):
+        places = {each.name.lower(): each.begin for each in found.measures}
+        raise found.source.error(
+            f"the name {EVENT!r} is taken",
+            places.get(EVENT, 0),
+            "with on_arrival=True the result is a table, and has a column of that name as its key: "
+            "rename yours",
+        )
+    return (Column(EVENT, "VARCHAR"),)
+
+
 def _numbers_for(source: Text, measures: Measures, options: Options) -> int | None:
+    place = source.text.upper().find("MATCH_NUMBER")
+    if measures.numbered and options.on_arrival:
+        raise source.error(
+            "MATCH_NUMBER is not for on_arrival=True",
+            place,
+            "a straggler would change the numbers of all later matches of its key",
+        )
     if measures.numbered and options.match_numbers is None:
-        place = source.text.upper().find("MATCH_NUMBER")
         raise source.error(
             "MATCH_NUMBER needs to know how long to count",
             place,

@@ -18,11 +18,12 @@ from riverrun.operators.gather import changes_as_facts
 from riverrun.operators.joins.building import join
 from riverrun.operators.joins.join import Asked, AsOf, How, On, PairTime
 from riverrun.operators.mark_seen import mark_seen
-from riverrun.operators.match.building import Options, timed_out
+from riverrun.operators.match.building import Options
 from riverrun.operators.match.clauses import Rows, SkipMode
 from riverrun.operators.match.fluent import Pattern, Told, match
 from riverrun.operators.process.building import process
 from riverrun.operators.to_table import to_table, topic_table
+from riverrun.patterned import Patterned
 from riverrun.plan.handed import mapping_of
 from riverrun.plan.nodes import KeyBy, Map, SparkStep
 from riverrun.plan.rows import key_of
@@ -43,7 +44,7 @@ from riverrun.schema import parse
 
 @dataclass(frozen=True)
 @checked
-class Stream(Relation):
+class Stream(Patterned):
     """Facts, append only."""
 
     def where(self, condition: str) -> Stream:
@@ -153,11 +154,6 @@ class Stream(Relation):
         options = Options(name, timeouts, max_rows, match_numbers, on_error)
         told = Told(by=by, measures=measures, rows=rows, after=after)
         return Stream(self.registry, match(self.node, pattern, told, options, caller()))
-
-    @property
-    def timed_out(self) -> Stream:
-        """The partial matches of `.match(…, timeouts=True)` that ran out of time."""
-        return Stream(self.registry, timed_out(self.node, caller()))
 
     def process(
         self,

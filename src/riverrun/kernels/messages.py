@@ -40,6 +40,8 @@ class Status:
     """The highest event time read of each partition."""
     holders: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Who holds the clock of each step back (`held_by`), and who is `idle`."""
+    answers: list[dict[str, Any]] = field(default_factory=list)
+    """What steps reply to commands of the control log."""
 
     def add(self, other: Status) -> None:
         self.clocks.update(other.clocks)
@@ -48,6 +50,7 @@ class Status:
         self.tick = max(self.tick, other.tick)
         self.control = max(self.control, other.control)
         self.paused = sorted({*self.paused, *other.paused})
+        self.answers = self.answers + other.answers
         for name, high in other.highs.items():
             self.highs[name] = max(high, self.highs.get(name, high))
         self.events += other.events

@@ -22,6 +22,7 @@ from riverrun.operators.match.kernel import Match
 from riverrun.operators.process.frames import ProcessFrames
 from riverrun.operators.process.rows import Process
 from riverrun.operators.rank import Rank
+from riverrun.operators.rules.kernel import Rules
 from riverrun.operators.to_table import ToTable
 from riverrun.operators.whole.step import Whole
 
@@ -39,6 +40,7 @@ OPERATORS: dict[str, type[Operator]] = {
         Process,
         ProcessFrames,
         Rank,
+        Rules,
         StreamJoin,
         TableJoin,
         ToTable,

@@ -206,6 +206,7 @@ class Driver:
         for topic, record in self.written:
             self.topics.append(topic, record)
         self.history.append((self.tick, dict(ends), ended, control))
+        self.topics.answer(self.program.name, [Command(**each) for each in status.answers])
         self.checkpoint = checkpoint
         self.status.add(status)
         self.late_shares.add(self.program.late_alerts, status)

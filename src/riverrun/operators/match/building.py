@@ -11,7 +11,7 @@ from riverrun.kernels.letters import OnError
 from riverrun.kernels.program import ReadTopic
 from riverrun.operators.match.automaton import Automaton, automaton_of
 from riverrun.operators.match.clauses import Clauses, Skip, clauses_of
-from riverrun.operators.match.conditions import BITS, Columns, conditions_of
+from riverrun.operators.match.conditions import BITS, Columns, Conditions, conditions_of
 from riverrun.operators.match.kernel import Match
 from riverrun.operators.match.measures import Measures, measures_of
 from riverrun.operators.match.navigation import Scope
@@ -50,16 +50,27 @@ def match(rows: Node, text: str, options: Options, at: Location) -> Step:
     return assembled(rows, found, tree_of(source, found.pattern), options)
 
 
-def assembled(
-    rows: Node,
+@dataclass(frozen=True)
+class Read:
+    """What clauses say of rows with certain columns, before it becomes a step."""
+
+    matching: Matching
+    conditions: Conditions
+    measures: Measures
+    columns: Columns
+    variables: tuple[str, ...]
+
+
+def read(
+    schema: Schema,
     found: Clauses,
     tree: Tree,
     options: Options,
     instead: Mapping[str, tuple[str, ...]] | None = None,
-) -> Step:
-    """The step of clauses that have been read; `tree` is that of the pattern. `instead`: variables
-    of rows only for which others do not hold."""
-    source, at = found.source, found.source.at
+) -> Read:
+    """`tree` is that of the pattern. `instead`: variables of rows only for which others do not
+    hold."""
+    source = found.source
     every = found.skip.mode == "every match"
     variables = _variables(found, tree, instead or {})
     automaton = automaton_of(source, tree, variables, every=every)
@@ -69,23 +80,36 @@ def assembled(
         if instead is None
         else tuple(n for n, each in enumerate(variables) if each not in passed)
     )
-    scope = Scope(source, rows.schema, _names(found, variables), own)
+    scope = Scope(source, schema, _names(found, variables), own)
     columns = Columns()
     defines = {each.name.lower(): each for each in found.defines}
     conditions = conditions_of(scope, [defines.get(name.lower()) for name in variables], columns)
     measures = measures_of(scope, found.measures, columns, final=found.rows == "one")
-    numbers = _numbers_for(source, measures, options)
-    _require_new_names(found, rows)
+    _require_new_names(found, schema)
     matching = Matching(
         automaton,
         found.within or 0,
         found.skip.mode,
         _skip_to(source, found.skip, scope, automaton),
         conditions.dependent,
-        _max_rows(options.max_rows, at),
+        _max_rows(options.max_rows, source.at),
         options.timeouts,
         _instead(variables, instead or {}),
     )
+    return Read(matching, conditions, measures, columns, variables)
+
+
+def assembled(
+    rows: Node,
+    found: Clauses,
+    tree: Tree,
+    options: Options,
+    instead: Mapping[str, tuple[str, ...]] | None = None,
+) -> Step:
+    """The step of clauses that have been read."""
+    at = found.source.at
+    made = read(rows.schema, found, tree, options, instead)
+    columns = made.columns
     named = f"match_by_{'_'.join(name for name, _ in found.partition)}"
     keys = tuple(name for name, _ in found.partition)
     fields = step_fields("match", rows, keys, options.name, named=named, at=at)
@@ -93,21 +117,21 @@ def assembled(
     given = whole if found.rows == "all" else whole.only(keys)
     does = Match(
         **fields,
-        schema=Schema((*given.columns, *measures.columns)),
+        schema=Schema((*given.columns, *made.measures.columns)),
         on_error=checked_policy(options.on_error, rows, at),
         entering=rows.schema,
         text=found.shown,
-        written=_written(found, variables, instead or {}),
-        matching=matching,
-        conditions=conditions,
-        measures=measures,
+        written=_written(found, made.variables, instead or {}),
+        matching=made.matching,
+        conditions=made.conditions,
+        measures=made.measures,
         rows=found.rows,
         carried=tuple(
             dict.fromkeys((*columns.plain, *(given.names if found.rows == "all" else ())))
         ),
         computed=tuple((name, text) for text, name in columns.computed.items()),
         shifted=tuple((name, each) for each, name in columns.shifted.items()),
-        numbers_for=numbers,
+        numbers_for=_numbers_for(found.source, made.measures, options),
     )
     return Step((rows,), does)
 
@@ -228,7 +252,7 @@ def require_columns(rows: Node, found: Clauses) -> None:
     for name, begin in found.partition:
         if name not in schema.visible:
             raise source.error(f"there is no column {name!r}", begin, schema.suggestion(name))
-    times = dict.fromkeys(_times(rows))
+    times = dict.fromkeys(time_columns(rows))
     for n, (name, begin) in enumerate(found.order):
         if n or name not in times:
             raise source.error(
@@ -239,21 +263,19 @@ def require_columns(rows: Node, found: Clauses) -> None:
             )
 
 
-def _times(node: Node) -> Iterator[str]:
+def time_columns(node: Node) -> Iterator[str]:
     """The columns that event time is taken from."""
     if isinstance(node, ReadTopic):
         added = [each.name for each in node.time.added]
         yield from added[:1] or node.time.columns
         return
     for each in inputs_of(node):
-        yield from _times(each)
+        yield from time_columns(each)
 
 
-def _require_new_names(found: Clauses, rows: Node) -> None:
+def _require_new_names(found: Clauses, schema: Schema) -> None:
     keys = [name for name, _ in found.partition]
-    taken = [
-        Column(name, "") for name in (rows.schema.visible.names if found.rows == "all" else keys)
-    ]
+    taken = [Column(name, "") for name in (schema.visible.names if found.rows == "all" else keys)]
     for each in found.measures:
         if Schema(tuple(taken)).taken(each.name) or each.name.startswith(RESERVED):
             raise found.source.error(f"the name {each.name!r} is taken", each.begin)

@@ -38,6 +38,7 @@ from thorough import examples
 
 TOLD = 3
 """Measures that each rule may have."""
+MEASURED = ", ".join(f"m{n} string" for n in range(TOLD))
 OPEN = (
     "v > $p", "v >= $q", "v < $q", "v <= $p AND w IS NOT NULL", "v = $p", "w = $q AND v > 0",
     "k = $t", "v BETWEEN $p AND $q", "v % 2 = 0 OR w = $p", "v + $p > LAST(a.v)",
@@ -208,11 +209,19 @@ def came_out(driver):
 
 def program(pages, most):
     app = rr.App("rules", pages=pages)
-    measures = ", ".join(f"m{n} string" for n in range(TOLD))
     stream(app).match_rules(
-        "found", by="k", measures=measures, templates=TEXTS, max_rows=most, on_error="drop"
+        "found", by="k", measures=MEASURED, templates=TEXTS, max_rows=most, on_error="drop"
     ).to("out")
     return app
+
+
+def readable(text):
+    """Whether a program may have it as a template; a rule may have anything, and be refused."""
+    try:
+        stream(rr.App("t")).match_rules("r", by="k", measures=MEASURED, templates={"t": text})
+    except rr.ProgramError:
+        return False
+    return True
 
 
 def ask(driver, order, given):
@@ -222,13 +231,14 @@ def ask(driver, order, given):
         return
     text = str(given[number % len(given)])
     own = {each: parameters[each] for each in named_in(text)}
-    form = {"template": f"t{number % len(given)}"} if number else {"pattern": text}
+    template = f"t{number % len(given)}"
+    form = {"template": template} if number and template in TEXTS else {"pattern": text}
     driver.control("rule", "found", name=name, **form, parameters=own, metadata={})
 
 
 def run(given, ordered, arrived, most, seed):
     TEXTS.clear()
-    TEXTS.update({f"t{n}": str(text) for n, text in enumerate(given)})
+    TEXTS.update({f"t{n}": str(text) for n, text in enumerate(given) if readable(str(text))})
     driver, dice = Driver(program(1 + seed % 3, most)), random.Random(seed)
     left, batch = list(arrived), 0
     while left or batch < 5:

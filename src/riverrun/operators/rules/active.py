@@ -8,18 +8,22 @@ from typing import Any
 
 import numpy as np
 
+from riverrun.control import Command
 from riverrun.durations import END
 from riverrun.kernels.functions import Function
 from riverrun.operators.rules.at_hand import Numbers
 from riverrun.operators.rules.groups import LARGEST, Group
-from riverrun.operators.rules.rule import Rule, RuleSet
+from riverrun.operators.rules.rule import Changes, Rule, RuleSet
 from riverrun.operators.rules.shape import Frame, Key, Shape, known_shape
+from riverrun.operators.rules.spec import RulesSpec
 
 MOST = 16
 """Sets of rules that a process has at hand."""
 
 _shapes: dict[Any, Shape] = {}
 _active: OrderedDict[Any, Active] = OrderedDict()
+_last: list[tuple[Any, tuple[str, list[Command]]]] = []
+"""What commands made of rules last."""
 
 
 class Active:
@@ -64,7 +68,28 @@ class Active:
         return np.where(there, self._group[place], -1), np.where(there, self._which[place], -1)
 
 
-def require(frame: Frame, rule: Rule, functions: tuple[Function, ...]) -> None:
+def changed(
+    step: RulesSpec,
+    asked: tuple[str, int, tuple[Command, ...]],
+    text: Callable[[], str],
+    functions: tuple[Function, ...],
+) -> tuple[str, list[Command]]:
+    """The rules after commands, and the answers to these; worked out once for all pages. `asked`:
+    the digest of the rules before, the clock, and the commands."""
+    key = (step.frame, step.templates, *asked[:2], [vars(each) for each in asked[2]])
+    if not _last or _last[0][0] != key:
+        changes = Changes(
+            RuleSet.decoded(text()),
+            asked[1],
+            dict(step.templates),
+            lambda rule: _require(step.frame, rule, functions),
+        )
+        changes.take(asked[2])
+        _last[:] = [(key, (changes.rules.encoded(), changes.answers))]
+    return _last[0][1]
+
+
+def _require(frame: Frame, rule: Rule, functions: tuple[Function, ...]) -> None:
     """Refuses a rule that cannot be matched."""
     known_shape(frame, rule, functions, _shapes)
 

@@ -6,6 +6,7 @@ greatest amount: one look into the sorted limits tells them all.
 
 from __future__ import annotations
 
+import json
 from functools import cached_property
 from typing import Any, Literal
 
@@ -58,6 +59,18 @@ class Group:
                 )
                 for name, type in self.shape.types
             ]
+        )
+
+    @cached_property
+    def told(self) -> pl.DataFrame:
+        """What rows say of their rule."""
+        return pl.DataFrame(
+            {
+                "rule": [each.name for each in self.rules],
+                "version": [each.version for each in self.rules],
+                "metadata": [json.dumps(each.metadata, ensure_ascii=False) for each in self.rules],
+            },
+            schema={"rule": pl.String, "version": pl.Int64, "metadata": pl.String},
         )
 
     def limit(self, atom: Atom) -> Limits:

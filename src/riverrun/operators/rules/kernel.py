@@ -18,12 +18,12 @@ from riverrun.columns import TIME
 from riverrun.kernels.letters import Failure, judge
 from riverrun.kernels.operator import Batch, Result, StepState, split_late
 from riverrun.kernels.sql import shared_evaluator
-from riverrun.operators.rules.active import Active, active_of, require
+from riverrun.operators.rules.active import Active, active_of, changed
 from riverrun.operators.rules.at_hand import NEW, AtHand, Numbers, by_key, first_from
 from riverrun.operators.rules.groups import Group
 from riverrun.operators.rules.leaving import leaving
 from riverrun.operators.rules.pairs import Outcome, Pairs, PairVisit
-from riverrun.operators.rules.rule import Changes, RuleSet, digest
+from riverrun.operators.rules.rule import RuleSet, digest
 from riverrun.operators.rules.spec import RulesSpec
 
 UNTIL = "__until"
@@ -71,15 +71,9 @@ class _Visit:
             found = active_of(frame, marked, lambda: _text(known), functions)
             if found.first_end > clock:
                 return found
-        changes = Changes(
-            RuleSet.decoded(_text(known)),
-            clock,
-            dict(self.step.templates),
-            lambda rule: require(frame, rule, functions),
+        text, self.result.answers = changed(
+            self.step, (marked, clock, self.batch.commands), lambda: _text(known), functions
         )
-        changes.take(self.batch.commands)
-        self.result.answers = changes.answers
-        text = changes.rules.without_ended(clock).encoded()
         if digest(text) != marked:
             for segment in list(kept.segments):
                 kept.remove(segment)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from functools import lru_cache
 
 import numpy as np
 import polars as pl
@@ -11,34 +11,32 @@ from riverrun.columns import PLACE
 from riverrun.kernels.sql import shared_evaluator
 from riverrun.operators.rules.groups import Group
 from riverrun.operators.rules.shape import WHICH
-from riverrun.operators.rules.spec import RulesSpec
-from riverrun.schema import column_list, quoted
+from riverrun.operators.rules.spec import SAID, RulesSpec
+from riverrun.schema import Schema, quoted
 
 ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def leaving(step: RulesSpec, group: Group, rows: pl.DataFrame) -> pl.DataFrame:
     """Matches of a group, with what is to be told of their rules."""
-    rules = group.rules
-    told = pl.DataFrame(
-        {
-            "rule": [each.name for each in rules],
-            "version": [each.version for each in rules],
-            "metadata": [json.dumps(each.metadata, ensure_ascii=False) for each in rules],
-        },
-        schema={"rule": pl.String, "version": pl.Int64, "metadata": pl.String},
-    )
     which = rows[WHICH].to_numpy()
-    whole = rows.drop(WHICH).hstack(told[which])
-    measures = [
-        f"{quoted(each.name) if each.name in rows.columns else 'NULL'}::{each.type} "
-        f"AS {quoted(each.name)}"
-        for each in step.measures.columns
+    made = [
+        rows[name].cast(type)
+        if name in rows.columns
+        else pl.Series(name, [None], type).new_from_index(0, rows.height)
+        for name, type in _types(step.measures).items()
     ]
-    columns = column_list((*step.keys, "rule", "version", "metadata"))
-    query = f"SELECT {', '.join([columns, *measures, column_list(PLACE)])} FROM rows"
     # several rules may find the same rows
     sub = rows["__sub"].to_numpy().astype(np.uint64) ^ (group.ids[which].astype(np.uint64) * ODD)
-    whole = whole.with_columns(pl.Series("__sub", (sub >> np.uint64(32)).astype(np.int64)))
-    made = shared_evaluator(()).checked(query, whole.to_arrow(), str(step.at))
-    return pl.DataFrame(pl.from_arrow(made))
+    place = pl.Series("__sub", (sub >> np.uint64(32)).astype(np.int64))
+    whole = rows.select(*step.keys, *PLACE).with_columns(place, *made).hstack(group.told[which])
+    said = (each.name for each in SAID)
+    return whole.select(*step.keys, *said, *step.measures.names, *PLACE)
+
+
+@lru_cache(maxsize=64)
+def _types(schema: Schema) -> dict[str, pl.DataType]:
+    """How columns of these types travel."""
+    columns = ", ".join(f"NULL::{c.type} AS {quoted(c.name)}" for c in schema.columns)
+    empty = pl.DataFrame(pl.from_arrow(shared_evaluator(()).run(f"SELECT {columns} LIMIT 0")))
+    return dict(empty.schema)

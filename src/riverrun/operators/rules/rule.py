@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from riverrun.control import ANSWER, REMOVE_RULE, RULE, Command
@@ -114,7 +114,7 @@ class RuleSet:
     last: Mapping[str, int] = field(default_factory=dict)
 
     def encoded(self) -> str:
-        return json.dumps({"rules": [asdict(each) for each in self.rules], "last": self.last})
+        return json.dumps({"rules": [vars(each) for each in self.rules], "last": self.last})
 
     @classmethod
     def decoded(cls, text: str) -> RuleSet:
@@ -124,21 +124,6 @@ class RuleSet:
     def without_ended(self, clock: int) -> RuleSet:
         kept = tuple(each for each in self.rules if each.ends > clock)
         return self if len(kept) == len(self.rules) else replace(self, rules=kept)
-
-    def standing(self, name: str) -> Rule | None:
-        """The version of a name that no other one follows."""
-        return next((each for each in self.rules if each.name == name and each.ends == END), None)
-
-    def ended(self, name: str, at: int) -> RuleSet:
-        """No row from `at` on is seen by the rule as it stands."""
-        made = (replace(r, ends=at) if r.name == name and r.ends == END else r for r in self.rules)
-        return replace(self, rules=tuple(made))
-
-    def with_rule(self, rule: Rule, at: int, id: int) -> RuleSet:
-        version = self.last.get(rule.name, 0) + 1
-        made = replace(rule, version=version, id=id, begins=at)
-        before = self.ended(rule.name, at)
-        return RuleSet((*before.rules, made), {**self.last, rule.name: version})
 
 
 def digest(text: str) -> str:
@@ -156,8 +141,16 @@ class Changes:
         require: Callable[[Rule], None],
     ) -> None:
         """`require` refuses rules that cannot be matched."""
-        self.rules, self.clock, self.templates, self.require = rules, clock, templates, require
+        self.clock, self.templates, self.require = clock, templates, require
+        self.found = {each.id: each for each in rules.rules}
+        self.last = dict(rules.last)
+        self.standing = {each.name: each.id for each in rules.rules if each.ends == END}
+        """Versions that no other one follows, by name."""
         self.answers: list[Command] = []
+
+    @property
+    def rules(self) -> RuleSet:
+        return RuleSet(tuple(self.found.values()), self.last).without_ended(self.clock)
 
     def take(self, commands: Iterable[Command]) -> None:
         """What was answered before stands: a job that starts over gives rules the time that they
@@ -180,20 +173,28 @@ class Changes:
                 continue
             if answer is None:
                 name = command.body["name"]
-                self._answer(command, {"effective": at, "version": self.rules.last[name]})
+                self._answer(command, {"effective": at, "version": self.last[name]})
 
     def _take(self, command: Command, at: int) -> None:
         given = {name: part for name, part in command.body.items() if name != "request"}
         if command.kind == REMOVE_RULE:
             name = str(given.get("name"))
-            if self.rules.standing(name) is None:
-                known = ", ".join(sorted(r.name for r in self.rules.rules if r.ends == END))
+            if name not in self.standing:
+                known = ", ".join(sorted(self.standing))
                 raise InputError(f"there is no rule {name!r}", hint=f"there are: {known or 'none'}")
-            self.rules = self.rules.ended(name, at)
+            self._end(name, at)
             return
         rule = rule_of(given, self.templates)
         self.require(rule)
-        self.rules = self.rules.with_rule(rule, at, command.offset)
+        self._end(rule.name, at)
+        version = self.last[rule.name] = self.last.get(rule.name, 0) + 1
+        made = replace(rule, version=version, id=command.offset, begins=at)
+        self.found[made.id], self.standing[made.name] = made, made.id
+
+    def _end(self, name: str, at: int) -> None:
+        """The version that stands sees no row from `at` on."""
+        if (known := self.standing.pop(name, None)) is not None:
+            self.found[known] = replace(self.found[known], ends=at)
 
     def _answer(self, command: Command, said: dict[str, Any]) -> None:
         about = {"to": command.offset, "name": command.body.get("name")}

@@ -17,13 +17,13 @@ from riverrun.app import App
 from riverrun.bench.report import Report
 from riverrun.clock import Now, Punctuation
 from riverrun.control import RULE, Command
+from riverrun.edges import STATUS
 from riverrun.kafka.records import Record
-from riverrun.kernels.chunks import Chunk
+from riverrun.kernels.chunks import Chunk, unpack
 from riverrun.kernels.lots import LotReader
 from riverrun.kernels.messages import status_of
 from riverrun.kernels.pages import PageKernel
 from riverrun.kernels.state import SegmentCache
-from riverrun.edges import STATUS
 from riverrun.partitions import Partition, Range
 from riverrun.sources.files import MemoryTopics
 from riverrun.sources.reading import read_ranges
@@ -155,8 +155,6 @@ def run(given: tuple[App, list[Command]], topics: MemoryTopics, batch: int) -> M
 
 
 def _told(out: list[Chunk], clocks: dict[str, int], found: int) -> tuple[dict[str, int], int]:
-    from riverrun.kernels.chunks import unpack
-
     for chunk in out:
         if chunk.edge == STATUS:
             clocks = status_of(chunk).clocks or clocks

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from riverrun.arguments import names
 from riverrun.durations import Duration, microseconds
 from riverrun.errors import Location, ProgramError
 from riverrun.kernels.letters import OnError
@@ -31,7 +32,7 @@ class Asked:
 
 
 def match_rules(rows: Node, asked: Asked, at: Location) -> Step:
-    keys = (asked.by,) if isinstance(asked.by, str) else tuple(asked.by)
+    keys = tuple(names("by", asked.by, 'by="card"'))
     fields = step_fields("match_rules", rows, keys, asked.name, named="rules", at=at)
     told = parse(asked.measures, at).with_plain_times
     given = Schema((*rows.schema.visible.only(keys).columns, *SAID))

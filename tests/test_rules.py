@@ -265,3 +265,27 @@ def test_a_thousand_rules_are_measured_next_to_one():
     bench.measure(report, 4_000, 1_000)
     assert report.figures["kernel, 1,000 live rules: matches"] > 0
     assert [each.name for each in report.targets] == ["1,000 live rules: events/s of one"]
+
+
+def test_rules_are_tried_on_files_and_one_that_is_wrong_is_an_error(tmp_path, riverrun):
+    (tmp_path / "app.py").write_text(TRIED)
+    (tmp_path / "rows.jsonl").write_text('{"k": 1, "v": 5, "at": "2026-01-01T12:00:00Z"}\n')
+    rule = {"name": "r", "pattern": f"MEASURES a.v AS v {PATTERN} DEFINE a AS v > $n"}
+    file = tmp_path / "rule.json"
+    file.write_text(json.dumps({**rule, "parameters": {"n": 4}}))
+    tried = ("try", str(tmp_path / "app.py"), "--input", f"rows={tmp_path / 'rows.jsonl'}")
+    outcome = riverrun(*tried, "--rules", str(file), "--json")
+    assert json.loads(outcome.out)["value"]["rule"] == "r", outcome.err
+    file.write_text(json.dumps(rule))
+    outcome = riverrun(*tried, "--rules", f"found={file}")
+    assert outcome.err.startswith("error: the parameter $n has no value [RR103]")
+    outcome = riverrun(*tried, "--rules", f"lost={file}")
+    assert "rules are given as STEP=FILE" in outcome.err
+
+
+TRIED = """
+import riverrun as rr
+app = rr.App("tried")
+rows = app.stream("rows", schema="k int, v int, at timestamp", time="at")
+rows.match_rules("found", by="k", measures="v int").to("out")
+"""

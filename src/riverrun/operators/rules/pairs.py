@@ -17,6 +17,7 @@ from riverrun.durations import BEGINNING, END
 from riverrun.kernels.letters import Failure, Place
 from riverrun.kernels.operator import Batch, StepState
 from riverrun.kernels.sql import shared_evaluator
+from riverrun.operators.match.automaton import Automaton
 from riverrun.operators.match.prefilter import Keys, looked_through
 from riverrun.operators.match.python_code import values
 from riverrun.operators.match.results import Results
@@ -110,9 +111,10 @@ class PairVisit:
         if self.spec.shifted:
             ends, clocks, near = self._beside(spread)
             mask, starts, held = mask & near, np.minimum(starts, ends), ends < spread.offsets[1:]
+        matching = self.spec.matching
+        starts = np.minimum(np.maximum(starts, _first(spread, mask, matching.automaton)), ends)
         searched, needed = np.zeros(len(ends), np.bool_), ends.copy()
         live = np.flatnonzero(starts < ends)
-        matching = self.spec.matching
         keys = Keys(spread.at, mask, starts[live], ends[live], clocks[live])
         searched[live], needed[live] = looked_through(matching.automaton, keys, matching.within)
         if searched.any():
@@ -243,6 +245,14 @@ class PairVisit:
             key = {name: row[name] for name in self.spec.keys if name != WHICH}
             shown = {name: row[name] for name in names}
             self.failures.append(Failure(place, named, cause, self.spec.on_error, key, shown))
+
+
+def _first(spread: _Spread, mask: Numbers, automaton: Automaton) -> Numbers:
+    """Of each pair the first row that a match may begin with; else the end of all."""
+    begins = (mask & automaton.first_mask) != 0
+    rows = np.where(begins, np.arange(len(mask)), len(mask))
+    found: Numbers = np.minimum.reduceat(rows, spread.offsets[:-1])
+    return found
 
 
 class _Spread:

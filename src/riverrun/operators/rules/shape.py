@@ -30,6 +30,8 @@ from riverrun.schema import Schema
 WHICH = "__rule"
 """Which of its group's rules a row or a match is of."""
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+MOST = 10_000
+"""Shapes that a process has at hand; rules come and go."""
 
 
 @dataclass(frozen=True)
@@ -226,9 +228,12 @@ def known_shape(
     frame: Frame, rule: Rule, functions: tuple[Function, ...], known: dict[Any, Shape]
 ) -> Shape:
     """The shape, read once: rules that differ in values only have the same one."""
-    key = (frame.name, frame.entering, frame.measures, *Key.of(rule))
+    key = (frame, functions, Key.of(rule))
     if key not in known:
-        known[key] = shape_of(frame, rule, functions)
+        made = shape_of(frame, rule, functions)
+        if len(known) >= MOST:
+            known.clear()
+        known[key] = made
     return known[key]
 
 

@@ -19,7 +19,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import riverrun as rr
-from riverrun.aggregate import aggregation
+from riverrun.aggregation import aggregation
 from riverrun.errors import Location
 from riverrun.kernels.aggregates import merged, parts_sql, prepared, results, settled
 from riverrun.kernels.parts import Aggregation

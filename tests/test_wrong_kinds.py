@@ -99,6 +99,7 @@ RIGHT = {
     "column": "tags",
     "columns": ["user"],
     "condition": "user > 'a'",
+    "edges": [1, 10],
     "expression": "ms",
     "fraction": 0.5,
     "function": lambda: lambda df: df,
@@ -137,12 +138,18 @@ RIGHT = {
 """Right arguments by the name of the parameter, or of function and parameter."""
 
 AGAIN = {
+    "correlation": {"other": "ms"},
     "Stream.join": {"other": stream, "within": "1 minute", "prefix": "other_"},
     "Stream.join as of event time": {"other": table, "as_of": "event time"},
     "Stream.match": {"by": "user"},
     "Stream.match_rules": {"measures": "longest double"},
     "Stream.to_table": {"key": ["user"]},
-    "Stream.lookup": {"database": "sqlite:///shop.db", "schema": "country string", "columns": None},
+    "Stream.lookup": {
+        "database": "sqlite:///shop.db",
+        "table": "users",
+        "schema": "country string",
+        "columns": None,
+    },
     "Table.join": {"prefix": "other_"},
     "App.add": {"output": output},
     "App.capture": {"schema": SCHEMA, "key": "user"},
@@ -220,6 +227,9 @@ MEANT: dict[str, set[str]] = {
     "Stream.union.others": {"a stream"},
     "approx_counts.of": {"a tuple"},
     "approx_top.k": NUMBER,
+    **{f"{name}.k": NUMBER for name in ("distinct_values", "earliest", "latest")},
+    **{f"{name}.k": NUMBER for name in ("largest", "smallest")},
+    "histogram.edges": {"a tuple"},
     "compared_to.agg": {"an aggregate"},
     "top.k": NUMBER,
     "topic.partitions": NUMBER,

@@ -152,8 +152,8 @@ class Relation:
         self,
         database: str,
         *,
-        table: str,
         on: On,
+        table: str | None = None,
         columns: Sequence[str] | Mapping[str, str] | None = None,
         schema: str | None = None,
         how: LookupHow = "left",
@@ -165,7 +165,8 @@ class Relation:
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> Self:
-        """Add columns of a table that is in a database: `"postgresql://…"` or `"sqlite:///file"`.
+        """Add columns of a table that is in a database, `"postgresql://…"` or `"sqlite:///file"`,
+        or of a file or a folder of files: CSV, JSON or Parquet.
 
         `on` is a column, a list, or `{"column of the stream": "column of the table"}`; `columns`
         are all others of the table, a list, or `{"column of the table": "its name here"}`. Their

@@ -12,7 +12,13 @@ from riverrun.kernels import positions
 from riverrun.kernels.letters import LAST
 from riverrun.kernels.program import ReadTopic
 from riverrun.schema import HUGE, LONGEST, METADATA, RESERVED, literal, quoted
-from riverrun.times import AppendTime, ColumnTime, DeviceTime, ProcessingTime
+from riverrun.times import (
+    AppendTime,
+    ColumnTime,
+    DeviceTime,
+    ExpressionTime,
+    ProcessingTime,
+)
 
 TICK = "/*\x01tick*/"
 LATEST = "/*\x01latest*/"
@@ -52,7 +58,7 @@ def _stated_moment(source: ReadTopic) -> str:
     match source.time:
         case ColumnTime(column) if column != "_timestamp":
             return quoted(column)
-        case DeviceTime():
+        case DeviceTime() | ExpressionTime():
             return "event_time"
         case ProcessingTime():
             return f"make_timestamp({TICK})"
@@ -61,8 +67,11 @@ def _stated_moment(source: ReadTopic) -> str:
 
 
 def _repaired(source: ReadTopic, rows: str) -> str:
-    """Rows with the columns of a repaired device time. What is out of any range is null."""
+    """Rows with the columns of a time that is worked out. What is out of any range is null."""
     time = source.time
+    if isinstance(time, ExpressionTime):
+        worked_out = f"TRY(({time.expression})::TIMESTAMP)"
+        return f"SELECT *, {worked_out} AS event_time FROM ({rows})"
     if not isinstance(time, DeviceTime):
         return rows
     received = RECORDED if time.received == "_timestamp" else quoted(time.received)
@@ -154,6 +163,8 @@ def _absent(source: ReadTopic) -> dict[str, str]:
     }
     if "_timestamp" in source.time.columns:
         found[f"__timestamp > {LAST}"] = "no time: the record's timestamp is out of range"
+    if isinstance(source.time, ExpressionTime):
+        found["event_time IS NULL"] = f"no time: {source.time.said} gives none"
     if isinstance(source.time, DeviceTime):
         if source.time.received == "_timestamp":
             found["__timestamp <= 0"] = "no time: the record has no timestamp"

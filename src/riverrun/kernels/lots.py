@@ -16,6 +16,7 @@ from riverrun.kafka.records import text_or_base64
 from riverrun.kernels import positions
 from riverrun.kernels.arrivals import arrival, at_tick
 from riverrun.kernels.chunks import Chunk, unpack_all
+from riverrun.kernels.first_look import first_look
 from riverrun.kernels.isolation import isolated
 from riverrun.kernels.letters import (
     AHEAD,
@@ -78,6 +79,8 @@ class LotReader:
         if verdict.aside:
             chunks += self.router.packed(DEAD, _dead_letters(lot, source, verdict.aside), seq)
         counts = Status(events=lot.records.num_rows, rows=routed.rows, **verdict.counts)
+        if now.first:
+            counts.add(first_look(source, lot.records, good))
         return Reading(chunks, highs, counts)
 
     def from_spark(self, edge: Edge, rows: pa.Table) -> Iterator[Chunk]:

@@ -239,6 +239,11 @@ class Operator(ABC):
     def done(self, clock: int) -> int:
         """Rows in state with a time up to this one have nothing more to come of them."""
 
+    def closes(self, last: int) -> int:
+        """The clock at which rows in state up to this time have given all that they give by
+        themselves."""
+        return last + 1
+
     @abstractmethod
     def prepared(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows that have entered, as they travel to their page."""

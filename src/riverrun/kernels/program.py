@@ -17,7 +17,7 @@ from riverrun.kernels.letters import OnError
 from riverrun.kernels.operator import Operator
 from riverrun.outputs import Delivery, OutputSpec
 from riverrun.schema import Schema
-from riverrun.times import EventTime
+from riverrun.times import EventTime, ExpressionTime
 
 CLOSED = "/*\x01closed*/"
 """Stands in a query for the last slot that is closed."""
@@ -85,7 +85,8 @@ class ReadTopic:
     @property
     def reads(self) -> tuple[str, ...]:
         """Columns and expressions that reading itself uses."""
-        return (*self.time.columns, self.producer or "", self.punctuation or "")
+        worked_out = self.time.expression if isinstance(self.time, ExpressionTime) else ""
+        return (*self.time.columns, worked_out, self.producer or "", self.punctuation or "")
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ class Circumstances:
     """What the last committed batch of this run said; None before the first."""
     folder: Path
     """Of the driver, for what is noted of the job."""
+    close: bool = False
+    """Whether windows are to close when all there is was read."""
 
 
 class Source(ABC):

@@ -289,3 +289,32 @@ app = rr.App("tried")
 rows = app.stream("rows", schema="k int, v int, at timestamp", time="at")
 rows.match_rules("found", by="k", measures="v int").to("out")
 """
+
+
+@rr.function("double")
+def doubled(value: float):
+    return 2 * value
+
+
+def test_a_rule_calls_functions_that_the_program_sees():
+    driver = Driver(program())
+    text = f"MEASURES doubled(a.amount) AS amount {PATTERN} DEFINE a AS doubled(amount) > $least"
+    driver.control("rule", "fraud", name="twice", pattern=text, parameters={"least": 1000})
+    pay(driver, 400, 600, 7)
+    driver.end()
+    assert found(driver) == [("twice", 1, 1200.0)], answers(driver)
+
+
+def test_a_key_may_be_called_by_any_name():
+    app = rr.App("odd", pages=1)
+    stream = app.stream("t", schema='"count" int, "at" int, v int, t timestamp', time="t")
+    stream.match_rules("r", by=["count", "at"], measures="v int").to("out")
+    driver = Driver(app)
+    text = "MEASURES LAST(b.v) AS v PATTERN (a b+) WITHIN INTERVAL '1' MINUTE DEFINE b AS v > $n"
+    driver.control("rule", "r", name="a", pattern=text, parameters={"n": 3})
+    for second, v in enumerate([1, 4, 1, 5, 6, 1]):
+        at = f"2026-01-01T12:00:0{second}Z"
+        driver.send("t", {"count": 1, "at": None, "v": v, "t": at})
+        driver.batch()
+    driver.end()
+    assert [line["value"]["v"] for line in driver.outputs["out"]] == [4, 6]

@@ -93,6 +93,9 @@ def test_rules_that_come_while_a_job_runs_and_is_killed_find_what_the_driver_fin
         outcome = riverrun("rules", "add", "ruled", str(tmp_path / "lower.json"), "--json")
         [changed] = json.loads(outcome.out)
         assert (changed["version"], changed["state"]) == (2, "in effect"), outcome.err
+        outcome = riverrun("rules", "remove", "ruled", "nobody", "--timeout", "0")
+        assert "no answer within 0 seconds: the last is record " in outcome.err
+        assert outcome.code == 2
         send(payments(2))
         run.until(2 * PART + 1)
         run.kill()

@@ -29,6 +29,8 @@ from riverrun.operators.rules.spec import RulesSpec
 UNTIL = "__until"
 RULE = "__rule"
 """The version of a rule that a row of state is of."""
+DECIDED_AT, DECIDED = "__decided_at", "__decided"
+"""Up to where attempts are decided: a time, and how many rows of that time."""
 SET = {"__slot": pl.Int64, "__hash": pl.UInt64, "digest": pl.String, "rules": pl.String}
 
 
@@ -187,7 +189,7 @@ class _Visit:
                 same = first_from(page.at, begin, last + 1, at)
                 made = self._row_of(page, pairs.key[gone_on], group.ids[pairs.rule[gone_on]])
                 made = made.with_columns(
-                    pl.Series("at", at), pl.Series("count", last - same + 1),
+                    pl.Series(DECIDED_AT, at), pl.Series(DECIDED, last - same + 1),
                     pl.Series(UNTIL, at + shape.undecided + 1),
                 )  # fmt: skip
                 decided.append(made)
@@ -220,6 +222,6 @@ def _go_on(page: AtHand, pairs: Pairs, decided: pl.DataFrame | None, size: int) 
     there = np.flatnonzero(known[order][place] == wanted)
     rows = order[place[there]]
     keys = pairs.key[there]
-    at = decided["at"].to_numpy()[rows]
+    at = decided[DECIDED_AT].to_numpy()[rows]
     from_ = first_from(page.at, page.begins[keys], page.begins[keys + 1], at)
-    pairs.first[there] = np.maximum(pairs.first[there], from_ + decided["count"].to_numpy()[rows])
+    pairs.first[there] = np.maximum(pairs.first[there], from_ + decided[DECIDED].to_numpy()[rows])

@@ -10,6 +10,7 @@ import polars as pl
 
 from riverrun.columns import PLACE, TIME
 from riverrun.durations import BEGINNING, duration_text
+from riverrun.kernels.functions import Function
 from riverrun.kernels.operator import Entry, Leaving, PlainOperator, Words
 from riverrun.operators.rules.shape import Frame
 from riverrun.schema import Column, Schema, columns_text
@@ -90,3 +91,8 @@ class RulesSpec(PlainOperator):
     @property
     def fails_on(self) -> str | None:
         return "matches that a measure fails on, or that would have too many rows"
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        """All that the program's line sees: a rule that comes may call any of them."""
+        return tuple(each for each in self.at.visible.values() if isinstance(each, Function))

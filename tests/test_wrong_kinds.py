@@ -143,6 +143,7 @@ AGAIN = {
     "Stream.join": {"other": stream, "within": "1 minute", "prefix": "other_"},
     "Stream.join as of event time": {"other": table, "as_of": "event time"},
     "Stream.match": {"by": "user"},
+    "Stream.match_rules": {"measures": "longest double"},
     "Stream.to_table": {"key": ["user"]},
     "Stream.lookup": {
         "database": "sqlite:///shop.db",
@@ -214,6 +215,8 @@ MEANT: dict[str, set[str]] = {
     "Stream.match.max_rows": NUMBER,
     "Stream.match.measures": {"a dictionary"},
     "Stream.match.timeouts": FLAG,
+    "Stream.match_rules.max_rows": NUMBER,
+    "Stream.match_rules.templates": {"a dictionary"},
     "Stream.process.processor": {"a processor"},
     "Stream.filter.function": {"a function"},
     "Stream.map.function": {"a function"},

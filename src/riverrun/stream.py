@@ -23,6 +23,7 @@ from riverrun.operators.match.clauses import Rows, SkipMode
 from riverrun.operators.match.fluent import MatchArguments, Pattern, Told, match
 from riverrun.operators.process.building import process
 from riverrun.operators.to_table import to_table, topic_table
+from riverrun.patterned import Patterned
 from riverrun.plan.handed import mapping_of
 from riverrun.plan.nodes import Map
 from riverrun.plan.rows import key_of
@@ -46,7 +47,7 @@ from riverrun.timed import Timed
 
 @dataclass(frozen=True)
 @checked
-class Stream(Timed):
+class Stream(Patterned, Timed):
     """Facts, append only."""
 
     def where(self, condition: str) -> Stream:
@@ -168,11 +169,6 @@ class Stream(Timed):
         told = Told(by=by, measures=measures, rows=rows, after=after)
         node = match(self.node, pattern, told, options, caller())
         return Table(self.registry, node) if on_arrival else Stream(self.registry, node)
-
-    @property
-    def timed_out(self) -> Stream:
-        """The partial matches of `.match(…, timeouts=True)` that ran out of time."""
-        return Stream(self.registry, timed_out(self.node, caller()))
 
     def process(
         self,

@@ -45,6 +45,8 @@ class Status:
     fields: dict[str, list[str]] = field(default_factory=dict)
     holders: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Who holds the clock of each step back (`held_by`), and who is `idle`."""
+    answers: list[dict[str, Any]] = field(default_factory=list)
+    """What steps reply to commands of the control log."""
 
     def add(self, other: Status) -> None:
         self.clocks.update(other.clocks)
@@ -55,6 +57,7 @@ class Status:
         self.tick = max(self.tick, other.tick)
         self.control = max(self.control, other.control)
         self.paused = sorted({*self.paused, *other.paused})
+        self.answers = self.answers + other.answers
         for name, high in other.highs.items():
             self.highs[name] = max(high, self.highs.get(name, high))
         for known, told in ((self.given, other.given), (self.fields, other.fields)):

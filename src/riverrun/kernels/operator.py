@@ -159,6 +159,8 @@ class Result:
     """Rows that could not be processed."""
     waiting: bool | None = None
     """Whether something is to come when time goes on; None: as the step's rows tell."""
+    answers: list[Command] = field(default_factory=list)
+    """What is replied to commands, for the control log: the same on all pages."""
 
 
 @dataclass

@@ -112,6 +112,8 @@ class PageKernel:
             batch = self._batch(step, visit, moment)
             if batch is not None:
                 result = self._advanced(step, visit, batch)
+                if visit.page == 0:  # they are the same on all pages
+                    visit.status.answers += [vars(each) for each in result.answers]
                 self._send(step, visit, result)
         head.times = moment.times
         visit.out += [chunk for rest in visit.came.values() for chunk in rest]

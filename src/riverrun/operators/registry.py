@@ -23,6 +23,7 @@ from riverrun.operators.match.kernel import Match
 from riverrun.operators.process.frames import ProcessFrames
 from riverrun.operators.process.rows import Process
 from riverrun.operators.rank import Rank
+from riverrun.operators.rules.kernel import Rules
 from riverrun.operators.to_table import ToTable
 from riverrun.operators.whole.step import Whole
 
@@ -41,6 +42,7 @@ OPERATORS: dict[str, type[Operator]] = {
         Process,
         ProcessFrames,
         Rank,
+        Rules,
         StreamJoin,
         TableJoin,
         ToTable,

@@ -59,6 +59,9 @@ class KafkaSource(Source):
     def commands(self, application: str, start: int, end: int) -> list[Command]:
         return ControlLog(self.client, application).commands(start, end)
 
+    def answer(self, application: str, answers: list[Command]) -> None:
+        ControlLog(self.client, application).send(*answers)
+
     def lots(self, ranges: Sequence[Range], with_headers: frozenset[str]) -> Iterator[Lot]:
         for found in self._reader.read(ranges_per_lot(ranges), with_headers):
             lot = lot_of(found)

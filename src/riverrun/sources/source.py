@@ -54,5 +54,10 @@ class Source(ABC):
         """A range of the application's control log."""
 
     @abstractmethod
+    def answer(self, application: str, answers: list[Command]) -> None:
+        """Adds what steps reply to commands, to the same log. A batch that is run again replies
+        again: who reads it goes by the first reply."""
+
+    @abstractmethod
     def originals(self, places: list[RecordPlace]) -> Mapping[RecordPlace, Original]:
         """Records with all that was written; those that are gone are left out."""

@@ -102,6 +102,7 @@ class RiverrunSource(DataSource):
             collect=job.collect,
             functions=Functions(self.options["job"] if job.program.functions else None),
             originals=job.source.originals,
+            answer=job.source.answer,
             late_alerts=job.program.late_alerts,
         )
 

@@ -225,6 +225,7 @@ class Driver:
         for topic, record in self.written:
             self.topics.append(topic, record)
         self.history.append(planned)
+        self.topics.answer(self.program.name, [Command(**each) for each in status.answers])
         self.checkpoint = checkpoint
         self.last = status
         self.status.add(status)

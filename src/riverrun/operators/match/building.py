@@ -53,6 +53,51 @@ def match(rows: Node, text: str, options: Options, at: Location) -> Step:
     return assembled(rows, found, tree_of(source, found.pattern), options)
 
 
+@dataclass(frozen=True)
+class Read:
+    """What clauses say of rows with certain columns, before it becomes a step."""
+
+    matching: Matching
+    conditions: Conditions
+    measures: Measures
+    columns: Columns
+    variables: tuple[str, ...]
+
+
+def read(
+    schema: Schema,
+    found: Clauses,
+    tree: Tree,
+    options: Options,
+    instead: Mapping[str, tuple[str, ...]] | None = None,
+) -> Read:
+    """`tree` is that of the pattern. `instead`: variables of rows only for which others do not
+    hold."""
+    source = found.source
+    every = found.skip.mode == "every match"
+    variables = _variables(found, tree, instead or {})
+    own = None if instead is None else _own_rows(found, variables, instead)
+    scope = Scope(source, schema, _names(found, variables), own)
+    columns = Columns()
+    defines = {each.name.lower(): each for each in found.defines}
+    conditions = conditions_of(scope, [defines.get(name.lower()) for name in variables], columns)
+    known = _known(conditions, variables, instead or {})
+    automaton = automaton_of(source, tree, variables, known, every=every)
+    measures = measures_of(scope, found.measures, columns, final=found.rows == "one")
+    _require_new_names(found, schema)
+    matching = Matching(
+        automaton,
+        found.within or 0,
+        found.skip.mode,
+        _skip_to(source, found.skip, scope, automaton),
+        conditions.dependent,
+        _max_rows(options.max_rows, source.at),
+        options.timeouts,
+        _instead(variables, instead or {}),
+    )
+    return Read(matching, conditions, measures, columns, variables)
+
+
 def assembled(
     rows: Node,
     found: Clauses,
@@ -60,54 +105,33 @@ def assembled(
     options: Options,
     instead: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Step:
-    """The step of clauses that have been read; `tree` is that of the pattern. `instead`: variables
-    of rows only for which others do not hold."""
-    source, at = found.source, found.source.at
-    every = found.skip.mode == "every match"
-    variables = _variables(found, tree, instead or {})
-    own = None if instead is None else _own_rows(found, variables, instead)
-    scope = Scope(source, rows.schema, _names(found, variables), own)
-    columns = Columns()
-    defines = {each.name.lower(): each for each in found.defines}
-    conditions = conditions_of(scope, [defines.get(name.lower()) for name in variables], columns)
-    known = _known(conditions, variables, instead or {})
-    automaton = automaton_of(source, tree, variables, known, every=every)
-    measures = measures_of(scope, found.measures, columns, final=found.rows == "one")
-    numbers = _numbers_for(source, measures, options)
-    _require_new_names(found, rows)
-    matching = Matching(
-        automaton,
-        found.within or 0,
-        found.skip.mode,
-        _skip_to(source, found.skip, scope, automaton),
-        conditions.dependent,
-        _max_rows(options.max_rows, at),
-        options.timeouts,
-        _instead(variables, instead or {}),
-    )
+    """The step of clauses that have been read."""
+    at = found.source.at
+    made = read(rows.schema, found, tree, options, instead)
+    columns = made.columns
     keys = tuple(name for name, _ in found.partition)
     named = f"match_by_{'_'.join(keys)}"
     fields = step_fields("match", rows, keys, options.name, named=named, at=at)
     whole = rows.schema.visible
     given = whole if found.rows == "all" else whole.only(keys)
-    columns_given = (*given.columns, *measures.columns)
+    columns_given = (*given.columns, *made.measures.columns)
     does = (MatchOnArrival if options.on_arrival else Match)(
         **fields,
         schema=Schema((*columns_given, *_own_columns(found, columns_given, options))),
         on_error=checked_policy(options.on_error, rows, at),
         entering=rows.schema,
         text=found.shown,
-        written=_written(found, variables, instead or {}),
-        matching=matching,
-        conditions=conditions,
-        measures=measures,
+        written=_written(found, made.variables, instead or {}),
+        matching=made.matching,
+        conditions=made.conditions,
+        measures=made.measures,
         rows=found.rows,
         carried=tuple(
             dict.fromkeys((*columns.plain, *(given.names if found.rows == "all" else ())))
         ),
         computed=tuple((name, text) for text, name in columns.computed.items()),
         shifted=tuple((name, each) for each, name in columns.shifted.items()),
-        numbers_for=numbers,
+        numbers_for=_numbers_for(found.source, made.measures, options),
     )
     return Step((rows,), does)
 
@@ -268,7 +292,7 @@ def require_columns(rows: Node, found: Clauses) -> None:
     for name, begin in found.partition:
         if name not in schema.visible:
             raise source.error(f"there is no column {name!r}", begin, schema.suggestion(name))
-    times = dict.fromkeys(_times(rows))
+    times = dict.fromkeys(time_columns(rows))
     for n, (name, begin) in enumerate(found.order):
         if n or name not in times:
             raise source.error(
@@ -279,7 +303,7 @@ def require_columns(rows: Node, found: Clauses) -> None:
             )
 
 
-def _times(node: Node) -> Iterator[str]:
+def time_columns(node: Node) -> Iterator[str]:
     """The columns that event time is taken from."""
     if isinstance(node, WithTime):
         yield plain(node.time)
@@ -289,14 +313,12 @@ def _times(node: Node) -> Iterator[str]:
         yield from added[:1] or node.time.columns
         return
     for each in inputs_of(node):
-        yield from _times(each)
+        yield from time_columns(each)
 
 
-def _require_new_names(found: Clauses, rows: Node) -> None:
+def _require_new_names(found: Clauses, schema: Schema) -> None:
     keys = [name for name, _ in found.partition]
-    taken = [
-        Column(name, "") for name in (rows.schema.visible.names if found.rows == "all" else keys)
-    ]
+    taken = [Column(name, "") for name in (schema.visible.names if found.rows == "all" else keys)]
     for each in found.measures:
         if Schema(tuple(taken)).taken(each.name) or each.name.startswith(RESERVED):
             raise found.source.error(f"the name {each.name!r} is taken", each.begin)

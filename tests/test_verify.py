@@ -143,7 +143,10 @@ def test_in_every_sink_what_is_planted_is_found_and_nothing_else(shops, riverrun
         found = json.loads(outcome.out)
         assert found["wanted"] == sum(each["wanted"] for each in found["ranges"])
         other = next(each for each in found["differences"] if each["kind"] == "other")
+        assert other["columns"] == ["score"]
         assert other["found"]["score"] == pytest.approx(other["wanted"]["score"] + 0.001)
+    shown = riverrun("verify", str(shop.file), "postgres:found")
+    assert f"other    {before[0]}  score: {other['wanted']['score']} in the log, " in shown.out
     shown = riverrun("verify", str(shop.file), "postgres:found", "--limit", "1", "--ranges")
     assert "… and 2 more" in shown.out
     assert "1 missing, 1 extra, 1 other" in shown.out

@@ -58,7 +58,7 @@ class Shop:
         producer = Producer({**self.client, "partitioner": "murmur2_random"})
         for _ in range(count):
             user = self.chance.randrange(60)
-            row = json.dumps({"name": f"u{user}", "score": self.chance.random()})
+            row = json.dumps({"name": f'"ü" \\x{user}', "score": self.chance.random()})
             gone = self.chance.random() < 0.1
             producer.produce(f"{self.name}-users", None if gone else row, str(user))
             event = {"user": self.chance.randrange(80), "ms": self.chance.random()}

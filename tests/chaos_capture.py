@@ -3,7 +3,8 @@
     python tests/chaos_capture.py --changes 50000 --seed 7
 
 Writers insert, update, delete, change keys and truncate; a column is added in the middle. The
-capturer, PostgreSQL, the broker and a program that keeps a copy in SQLite are killed and restarted.
+capturer, PostgreSQL, the broker and a program that keeps copies (in SQLite, PostgreSQL and a search
+index) are killed and restarted.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import random
 import signal
 import sqlite3
+import subprocess
 import sys
 import tempfile
 import threading
@@ -31,18 +33,26 @@ from riverrun import config
 from riverrun.capture.own import OwnCapturer
 from riverrun.config import Settings
 from riverrun.embedded import kafka, ports, postgres, process
-from running import Run
+from riverrun.errors import RiverrunError
+from riverrun.search import Index
+from running import COMMAND, Run
 
 Tell = Callable[[str], None]
 ACCOUNTS = "id int PRIMARY KEY, owner text, cents bigint NOT NULL, note text"
-NOTES = "place text, number int, body text, at timestamptz, PRIMARY KEY (place, number)"
+NOTES = (
+    "place text, number int, body text, at timestamptz DEFAULT now(), PRIMARY KEY (place, number)"
+)
 PROGRAM = """
 import riverrun as rr
 app = rr.App("copies", pages=2)
 app.capture("chaos.accounts", name="chaos", schema={schema!r}, key="id").to(
-    rr.sinks.sqlite({file!r}, "accounts"))
+    rr.sinks.sqlite({file!r}, "accounts"),
+    rr.sinks.postgres("accounts"),
+    rr.sinks.search_index("accounts", text=["owner", "note"]))
 """
 SCHEMA = "id bigint, owner string, cents bigint, note string"
+ROWS = "SELECT id, owner, cents, note FROM {}accounts"
+COPIES = ("sqlite", "postgres", "search")
 
 
 class Writer(threading.Thread):
@@ -96,8 +106,8 @@ class Writer(threading.Thread):
                 other,
             )
         if roll < 0.9:
-            put = "INSERT INTO chaos.notes VALUES (%s, %s, %s, now()) ON CONFLICT DO NOTHING"
-            return put, (f"place {one % 7}", other, long)
+            put = "INSERT INTO chaos.notes (place, number, body) VALUES (%s, %s, %s)"
+            return f"{put} ON CONFLICT DO NOTHING", (f"place {one % 7}", other, long)
         if roll < 0.999:
             return "DELETE FROM chaos.notes WHERE number = %s", (one,)
         return "TRUNCATE chaos.notes", ()
@@ -222,7 +232,7 @@ class ChaosCapture:
             "rows": {name: len(self.source.rows(name)) for name in found},
             "rows that differ": found,
             "transactions that are not whole": self.broken(),
-            "copy differs": self.copied(),
+            **self.copied(),
         }
 
     def differences(self, table: str) -> int:
@@ -252,20 +262,44 @@ class ChaosCapture:
         twice = sum(count > 1 for count in ends.values())
         return twice + sum(seen[each] != told[each] for each in seen | told)
 
-    def copied(self) -> int | None:
+    def copied(self) -> dict[str, Any]:
+        """How many rows of each copy are not those of the table; and what `verify` says of it."""
         if self.program is None or self.run is None:
-            return None
-        file = self.program.with_suffix(".db")
-        give_up = time.monotonic() + 180
-        query = "SELECT id, owner, cents, note FROM {}accounts ORDER BY id"
+            return {}
+        give_up = time.monotonic() + 300
         while True:
-            wanted = self.source.execute(query.format("@"))
-            with closing(sqlite3.connect(file)) as own:
-                found = own.execute(query.format("")).fetchall()
-            wrong = len(set(wanted) ^ set(found))
-            if not wrong or time.monotonic() > give_up:
-                return wrong
+            wanted = set(self.source.execute(ROWS.format("@")))
+            found = {copy: len(wanted ^ self.rows_of(copy)) for copy in COPIES}
+            if not any(found.values()) or time.monotonic() > give_up:
+                break
+            if self.run.process.poll() is not None:
+                self.tell(f"the program has ended: {self.run.error()[-3000:]}")
+                self.faults["program ended by itself"] += 1
+                self.program_killed()
             time.sleep(1)
+        return {"copies that differ": found, "verified": {c: self.verified(c) for c in COPIES}}
+
+    def rows_of(self, copy: str) -> set[tuple[Any, ...]]:
+        assert self.program is not None
+        with suppress(sqlite3.OperationalError, psycopg.Error, RiverrunError):  # not made yet
+            if copy == "postgres":
+                return set(self.source.execute(ROWS.format("public.")))
+            if copy == "sqlite":
+                with closing(sqlite3.connect(self.program.with_suffix(".db"))) as own:
+                    return set(own.execute(ROWS.format("")))
+            index = Index(self.settings.home / "indexes" / "accounts")
+            return {tuple(row.values()) for row in index.rows()}
+        return set()
+
+    def verified(self, copy: str) -> str:
+        assert self.program is not None
+        sink = {"sqlite": "sqlite:copies.db:accounts"}.get(copy, f"{copy}:accounts")
+        found = subprocess.run(
+            [*COMMAND, "verify", str(self.program), sink],
+            env={**os.environ, "RIVERRUN_HOME": str(self.settings.home)},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return (found.stdout + found.stderr).strip()
 
     def stop(self) -> None:
         self.wanted = 0
@@ -320,7 +354,9 @@ def main() -> int:
             chaos.stop()
     print(json.dumps(found, indent=1))
     wrong = sum(found["rows that differ"].values()) + found["transactions that are not whole"]
-    return int(bool(wrong or found["copy differs"]))
+    wrong += sum(found.get("copies that differ", {}).values())
+    verified = all("as the log has them" in text for text in found.get("verified", {}).values())
+    return int(bool(wrong) or not verified)
 
 
 def wild(chaos: ChaosCapture, changes: int, writers: int) -> dict[str, Any]:

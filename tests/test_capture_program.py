@@ -80,7 +80,9 @@ def test_a_capture_is_paused_resumed_and_removed_with_what_the_database_kept_for
     assert source.table("users") == {}
     assert "streaming" in riverrun("capture", "resume", name).out
     source.settle("users")
-    shown = riverrun("capture", "status", name).out
+    shown = riverrun("capture", "snapshot", name, f"{name}.users").out
+    assert f"{name}: all rows of {name}.users are read once more" in shown
+    shown = riverrun("capture", "status", name, "--wait").out
     assert "100%" in shown
     assert f"{name}.{name}.users" in shown
     state = json.loads(riverrun("capture", "status", name, "--wait", "--json").out)

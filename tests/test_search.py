@@ -10,8 +10,9 @@ import pytest
 
 import riverrun as rr
 from derived import Writer
-from riverrun.errors import InputError
+from riverrun.errors import ConfigError, InputError
 from riverrun.search import Index
+from riverrun.sinks.fulltext.place import Place
 
 ARTICLES = (
     "id bigint, title string, body string, author string, price decimal(9,2), stars double,"
@@ -267,3 +268,14 @@ def test_a_damaged_index_is_an_error_that_names_its_folder(index, tmp_path, file
     with pytest.raises(InputError, match="cannot be read") as caught:
         Index(tmp_path / "a").search("river")
     assert caught.value.where == tmp_path / "a"
+
+
+def test_a_part_of_an_index_that_has_lost_what_tells_of_its_rows_is_not_taken_for_empty(
+    index, tmp_path
+):
+    [lost] = (tmp_path / "a").rglob("meta.json")
+    lost.unlink()
+    for read in (Index(tmp_path / "a").count, Place(tmp_path / "a").opened):
+        with pytest.raises((InputError, ConfigError), match="cannot be read"):
+            read()
+    assert not lost.exists()  # nor is an empty one made in its place

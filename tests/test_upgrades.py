@@ -215,3 +215,16 @@ def test_what_is_refused_for_spark_is_what_spark_cannot_do(before, now, says, se
     versions.run(changed(before))
     with pytest.raises(PySparkException, match=says):
         versions.run(changed(now))
+
+
+def test_a_captured_table_that_has_another_column_goes_on_with_those_that_it_has():
+    def captured(schema: str) -> upgrades.Shape:
+        app = rr.App("copies")
+        app.capture("users", name="shop", schema=schema, key="id").to("copy")
+        return shape(app.program())
+
+    before = captured("id bigint, name string, tags string[]")
+    [found] = upgrades.refused(upgrades.verdicts(before, captured("id bigint, name string")))
+    assert found.ways_out is not None
+    kept = found.ways_out.split("schema='")[1].split("'")[0]
+    assert not upgrades.refused(upgrades.verdicts(before, captured(kept)))

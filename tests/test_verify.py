@@ -58,7 +58,7 @@ class Shop:
         producer = Producer({**self.client, "partitioner": "murmur2_random"})
         for _ in range(count):
             user = self.chance.randrange(60)
-            row = json.dumps({"name": f"u{user}", "score": self.chance.random()})
+            row = json.dumps({"name": f'"ü" \\x{user}', "score": self.chance.random()})
             gone = self.chance.random() < 0.1
             producer.produce(f"{self.name}-users", None if gone else row, str(user))
             event = {"user": self.chance.randrange(80), "ms": self.chance.random()}
@@ -143,7 +143,10 @@ def test_in_every_sink_what_is_planted_is_found_and_nothing_else(shops, riverrun
         found = json.loads(outcome.out)
         assert found["wanted"] == sum(each["wanted"] for each in found["ranges"])
         other = next(each for each in found["differences"] if each["kind"] == "other")
+        assert other["columns"] == ["score"]
         assert other["found"]["score"] == pytest.approx(other["wanted"]["score"] + 0.001)
+    shown = riverrun("verify", str(shop.file), "postgres:found")
+    assert f"other    {before[0]}  score: {other['wanted']['score']} in the log, " in shown.out
     shown = riverrun("verify", str(shop.file), "postgres:found", "--limit", "1", "--ranges")
     assert "… and 2 more" in shown.out
     assert "1 missing, 1 extra, 1 other" in shown.out

@@ -50,6 +50,13 @@ POSTGRESQL = {
     "slot.retry.delay.ms": "1000",
     "status.update.interval.ms": "1000",
     "interval.handling.mode": "string",
+    # Large values are not in the log where a change leaves them as they were, and who reads a
+    # topic has no row to take them from when the key has changed: the database is asked.
+    "post.processors": "reselect",
+    "reselect.type": "io.debezium.processors.reselect.ReselectColumnsPostProcessor",
+    "reselect.reselect.unavailable.values": "true",
+    "reselect.reselect.null.values": "false",
+    "reselect.reselect.use.event.key": "true",  # which need not be the primary one
 }
 MARIADB = {"include.schema.changes": "false"}
 

@@ -158,6 +158,7 @@ class Engine:
             return server.fetched(table.full_name, names, key, cells, xid=xid)
 
         envelopes = Envelopes(wish.name, server.name, fetch)
+        envelopes.left_out = self.status.left_out
         return Parts(wish, server, ledger, envelopes, topics.known(client))
 
     def _database(self, wish: Wish) -> str:
@@ -252,14 +253,14 @@ class Engine:
         return captured(parts.server, progress, name=name, partitions=count, like=None)
 
     def _make_topics(self, parts: Parts, facts: dict[str, TableFacts]) -> None:
-        self.status.incomplete = {name for name, each in facts.items() if each.incomplete}
         for name, each in facts.items():
             topic = topic_of(parts.wish.name, name)
             if topic in parts.partitions:
                 topics.keep(parts.ledger.client, topic, each)
             else:
                 count = parts.wish.partitions
-                topics.make_for(parts.ledger.client, topic, each, partitions=count)
+                lag = parts.wish.compaction_lag
+                topics.make_for(parts.ledger.client, topic, each, partitions=count, lag=lag)
                 parts.partitions[topic] = count
                 parts.fresh.add(topic)
 

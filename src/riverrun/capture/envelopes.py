@@ -109,6 +109,8 @@ class Envelopes:
 
     def __init__(self, name: str, database: str, fetch: Fetch) -> None:
         self.name, self.database, self.fetch = name, database, fetch
+        self.left_out: set[str] = set()
+        """Tables of which a value was left out."""
 
     @property
     def transactions(self) -> str:
@@ -150,8 +152,11 @@ class Envelopes:
             pairs = zip(new, old, strict=True)
             new = tuple(o if n is UNCHANGED and o is not None else n for n, o in pairs)
         moved = old is not None and table.rows.key_cells(old) != table.rows.key_cells(new)
-        if UNCHANGED in new and (moved or not table.loaded):
-            new = self.fetch(table, new, within.xid)
+        if UNCHANGED in new:
+            if moved or not table.loaded:
+                new = self.fetch(table, new, within.xid)
+            else:
+                self.left_out.add(table.full_name)
         if old is None or not moved:
             before = table.rows.row(old) if old is not None and table.whole else "null"
             yield self._put(table, "u", new, within=within, lsn=lsn, before=before)

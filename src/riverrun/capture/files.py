@@ -33,6 +33,8 @@ class Wish:
     """How often a further snapshot of a table was asked for."""
     partitions: int = 4
     """Of topics that are made."""
+    compaction_lag: int = 86_400_000
+    """Of those that are compacted, in milliseconds."""
     by: By = "riverrun"
 
 

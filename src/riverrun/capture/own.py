@@ -57,6 +57,7 @@ class OwnCapturer(Capturer):
                 database=database,
                 brokers=self.settings.brokers,
                 kafka=dict(self.settings.kafka),
+                compaction_lag=self.settings.compaction_lag // 1000,
             )
             if wish != self.files.wish():
                 self.files.ask(wish)

@@ -39,8 +39,8 @@ class Status:
     tables: dict[str, TableProgress] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     """Of a snapshot that goes on."""
-    incomplete: set[str] = field(default_factory=set)
-    """Tables whose log leaves values out."""
+    left_out: set[str] = field(default_factory=set)
+    """Tables of which a record has a placeholder for a value."""
     gone: set[str] = field(default_factory=set)
     """Tables that were dropped, or were never there."""
     failed: str | None = None
@@ -94,8 +94,8 @@ class Status:
     def _warning(self) -> str | None:
         if self.slot_facts is not None and self.slot_facts.warning:
             return self.slot_facts.warning
-        if self.incomplete:
-            tables = ", ".join(sorted(self.incomplete))
+        if self.left_out:
+            tables = ", ".join(sorted(self.left_out))
             return (
                 f"large values that stay as they were are not in the log of {tables}: the topic is "
                 "kept whole, not compacted; ALTER TABLE … REPLICA IDENTITY FULL before a capture "

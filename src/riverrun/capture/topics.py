@@ -9,11 +9,7 @@ from riverrun.capture.envelopes import transaction_topic
 from riverrun.capture.ledger import LARGEST
 from riverrun.kafka import admin
 
-COMPACTED = {
-    "cleanup.policy": "compact",
-    "min.compaction.lag.ms": str(24 * 3600 * 1000),  # a batch that is run again finds its input
-    "delete.retention.ms": str(7 * 24 * 3600 * 1000),
-}
+COMPACTED = {"cleanup.policy": "compact", "delete.retention.ms": str(7 * 24 * 3600 * 1000)}
 KEPT = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 
@@ -23,9 +19,13 @@ def make(client: Mapping[str, str], name: str, partitions: Mapping[str, int]) ->
         admin.create_topic(client, transaction_topic(name), partitions=1, config=KEPT)
 
 
-def make_for(client: Mapping[str, str], topic: str, facts: TableFacts, *, partitions: int) -> None:
-    """The topic of a table. Compaction would lose values that later changes leave out."""
-    config = {**(KEPT if facts.incomplete else COMPACTED), "max.message.bytes": str(LARGEST)}
+def make_for(
+    client: Mapping[str, str], topic: str, facts: TableFacts, *, partitions: int, lag: int
+) -> None:
+    """The topic of a table. Compaction would lose values that later changes leave out. For the
+    lag, in milliseconds, it leaves all alone: a batch that is run again finds its input."""
+    compacted = {**COMPACTED, "min.compaction.lag.ms": str(lag)}
+    config = {**(KEPT if facts.incomplete else compacted), "max.message.bytes": str(LARGEST)}
     admin.create_topic(client, topic, partitions=partitions, config=config)
 
 

@@ -163,7 +163,11 @@ def snapshot(names: tuple[str, ...], as_json: bool) -> None:
         raise InputError("one table at a time", got=" ".join(names))
     capture = capture_named(options.settings(), names[0] if len(names) == 2 else None)
     capture.snapshot(names[-1])
-    _said(capture, as_json=as_json)
+    if as_json:
+        say_json(asdict(capture.state()))
+    else:
+        click.echo(f"{capture.name}: all rows of {names[-1]} are read once more")
+        click.echo(f"how far it is: riverrun capture status {capture.name} --wait", err=True)
 
 
 @command.command("remove")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 COLUMNS = ("from key", "to key", "log", "there", "checksum", "")
 LONGEST = 30
 """Letters of a key in the table of ranges."""
+LONGEST_VALUE = 100
+"""Letters of a value that is another."""
 
 
 @click.command("verify")
@@ -96,11 +98,19 @@ def _line(difference: Difference) -> str:
 
 
 def _rows(difference: Difference) -> Iterator[str]:
+    if difference.columns:
+        for name in difference.columns:
+            log, there = (
+                _short(exact.dumps(row[name]), LONGEST_VALUE)
+                for row in (difference.wanted, difference.found)
+            )
+            yield f"{name}: {log} in the log, {there} there"
+        return
     if difference.wanted is not None:
         yield f"log: {exact.dumps(difference.wanted)}"
     if difference.found is not None:
         yield f"there: {exact.dumps(difference.found)}"
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+def _short(text: str, longest: int = LONGEST) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"

@@ -60,22 +60,20 @@ def _read(name: str, declared: str, stored: pa.DataType) -> str:
     return f"TRY_CAST({name} AS {declared})"
 
 
-def alike(output: OutputSpec, one: str, other: str) -> bool:
-    """Whether two rows that are written differently say the same."""
+def unlike(output: OutputSpec, one: str, other: str) -> list[str]:
+    """The columns in which two rows differ; none of rows that say the same in other words."""
     mine, theirs = exact.loads(one), exact.loads(other)
-    if mine.keys() != theirs.keys():
-        return False
-    types = {column.name: column.type for column in output.schema.columns}
-    return all(
-        _alike(
+    return [
+        column.name
+        for column in output.schema.columns
+        if not _alike(
             *(
-                _parsed(each[name]) if types[name] == "JSON" else each[name]
+                _parsed(each.get(column.name)) if column.type == "JSON" else each.get(column.name)
                 for each in (mine, theirs)
             ),
-            floats=bool(re.search("DOUBLE|FLOAT", types[name])),
+            floats=bool(re.search("DOUBLE|FLOAT", column.type)),
         )
-        for name in mine
-    )
+    ]
 
 
 def _parsed(value: Any) -> Any:

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from riverrun import exact
-from riverrun.delivery.comparable import alike, comparable
+from riverrun.delivery.comparable import comparable, unlike
 from riverrun.outputs import Evaluator, OutputSpec
 
 MEMORY = "1GB"
@@ -30,6 +30,8 @@ class Difference:
     """The row by the log; None for one that should not be there."""
     found: Any
     """The row that stands."""
+    columns: tuple[str, ...] = ()
+    """Of a row that is another: the columns in which it differs."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +98,10 @@ class Comparison:
 
     def _judge(self) -> None:
         """Rows that are written differently and say the same are the same."""
-        unlike = "SELECT k, n, wanted, found FROM pairs WHERE wanted <> found"
-        found = self.own.cursor().execute(unlike)
+        written = "SELECT k, n, wanted, found FROM pairs WHERE wanted <> found"
+        found = self.own.cursor().execute(written)
         while pairs := found.fetchmany(JUDGED):
-            same = [(k, n) for k, n, one, other in pairs if alike(self.output, one, other)]
+            same = [(k, n) for k, n, one, other in pairs if not unlike(self.output, one, other)]
             if same:
                 keys, numbers = zip(*same, strict=True)
                 self.own.register("same", pa.table({"k": keys, "n": numbers}))
@@ -126,8 +128,9 @@ class Comparison:
         )
         for key, wanted, stands in found.fetchall():
             kind: Kind = "missing" if stands is None else "extra" if wanted is None else "other"
-            read = (None if text is None else exact.loads(text) for text in (key, wanted, stands))
-            yield Difference(kind, *read)
+            columns = unlike(self.output, wanted, stands) if kind == "other" else []
+            one, other = (None if text is None else exact.loads(text) for text in (wanted, stands))
+            yield Difference(kind, exact.loads(key), one, other, tuple(columns))
 
     def ranges(self) -> list[KeyRange]:
         sums = ", ".join(

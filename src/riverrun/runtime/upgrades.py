@@ -129,9 +129,16 @@ def _steps(before: Shape, now: Shape) -> Iterator[Verdict]:
         elif different := [part for part in new if was.get(part, new[part]) != new[part]]:
             why = f"other {', '.join(different)}: its state would be read as something else"
             kept = [{part: facts.get(part) for part in different} for facts in (was, new)]
-            yield Verdict("step", name, "changed", "refused", why, RENAME, *kept)
+            yield Verdict("step", name, "changed", "refused", why, _ways_out(was, different), *kept)
         else:
             yield _settings(name, before, now)
+
+
+def _ways_out(was: Mapping[str, Any], different: list[str]) -> str:
+    if was["does"] == "captured" and different == ["columns"]:
+        # perhaps nobody has changed the program: a table without a schema has the database's
+        return f"it goes on with the columns that it has: schema={was['columns']!r}; or {FRESH}"
+    return RENAME
 
 
 def _settings(name: str, before: Shape, now: Shape) -> Verdict:

@@ -14,7 +14,7 @@ from tantivy import Query
 
 from riverrun import config
 from riverrun.arguments import checked, names
-from riverrun.errors import InputError
+from riverrun.errors import ConfigError, InputError
 from riverrun.search.marks import Fragment, fragment
 from riverrun.search.query import Asked
 from riverrun.sinks.fulltext.documents import hashed
@@ -95,7 +95,7 @@ class Index:
     def _whole(self, read: Callable[[], Read]) -> Read:
         try:
             return read()
-        except (OSError, ValueError, LookupError) as error:
+        except (OSError, ValueError, LookupError, ConfigError) as error:
             raise InputError(
                 "the search index cannot be read",
                 where=self.folder,
@@ -173,7 +173,7 @@ class Index:
         """Shards stay open. If one is removed at this moment, there are others in its place."""
         try:
             return self._opened()
-        except (OSError, ValueError):
+        except (OSError, ValueError, ConfigError):
             return self._whole(self._opened)
 
     def _opened(self) -> list[tuple[Shard, tantivy.Searcher]]:

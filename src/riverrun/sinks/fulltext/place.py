@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -50,6 +50,11 @@ class Shard:
     def there(self) -> bool:
         return tantivy.Index.exists(str(self.folder)) if self.folder.exists() else False
 
+    @property
+    def damaged(self) -> bool:
+        """Whether it has rows that nothing tells of: it would be taken for an empty one."""
+        return not self.there and any(self.folder.glob("*.store"))
+
     @contextmanager
     def held(self, application: str) -> Iterator[None]:
         """One process at a time; another attempt at the same part is waited for."""
@@ -61,6 +66,14 @@ class Shard:
     @cached_property
     def index(self) -> tantivy.Index:
         """Made if it is missing."""
+        if self.damaged:
+            raise ConfigError(
+                "a part of the search index cannot be read",
+                where=self.folder,
+                got="rows, but no meta.json",
+                hint="restore the file; or delete the index's folder, and start the program with "
+                "--fresh",
+            )
         found = tantivy.Index(self.layout.schema, str(self.folder))
         for field in self.layout.fields.values():
             if field.kind == "text":
@@ -125,7 +138,10 @@ class Shard:
 
     def remove(self) -> None:
         """The lock stays: somebody may wait for it."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        gone = self.folder.with_name(f".{self.folder.name}")
+        with suppress(FileNotFoundError):  # under another name: half of it would be damaged
+            self.folder.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
 
     def _query(self, keys: Sequence[str]) -> Query:
         return Query.term_set_query(self.layout.schema, KEY, keys)
@@ -204,9 +220,13 @@ class Place:
         if generation is None:
             return []
         layout = self.layout(generation)
-        folders = sorted(each for each in (self.folder / generation).iterdir() if each.is_dir())
+        folders = sorted(
+            each
+            for each in (self.folder / generation).iterdir()
+            if each.is_dir() and not each.name.startswith(".")
+        )
         found = [Shard(folder, layout) for folder in folders]
-        return [shard for shard in found if shard.there]
+        return [shard for shard in found if shard.there or shard.damaged]
 
     def opened(self) -> list[tuple[Shard, tantivy.Searcher]]:
         """All shards, and what is committed in each now."""

@@ -34,6 +34,7 @@ CONSUMER = {
     "auto.offset.reset": "error",
 }
 ATTEMPT = 15.0
+BYTES = pa.schema({"key": pa.large_binary(), "value": pa.large_binary()})
 
 Sent = dict[bytes, tuple[Partition, int]]
 """Where the record of each key is."""
@@ -56,8 +57,10 @@ class TopicRenewal(Renewal):
 
     def change(self, rows: pa.Table, evaluator: Evaluator) -> None:
         self.told += 1
-        self.own.register("made", records(self.output, rows, evaluator))
-        self.own.execute(f"INSERT INTO told SELECT key::BLOB, value::BLOB, {self.told} FROM made")
+        # DuckDB's own cast of text to bytes reads what follows a backslash as a number
+        made = records(self.output, rows, evaluator).select(BYTES.names).cast(BYTES)
+        self.own.register("made", made)
+        self.own.execute(f"INSERT INTO told SELECT key, value, {self.told} FROM made")
         self.own.unregister("made")
 
     @contextmanager

@@ -74,7 +74,7 @@ def expected(events):
     return found
 
 
-@settings(deadline=None, max_examples=examples(40))
+@settings(deadline=None, max_examples=examples(15))
 @given(events=EVENTS, cuts=st.lists(st.integers(0, 30), max_size=4), crash=st.booleans())
 def test_they_equal_duckdb_whatever_the_cut(events, cuts, crash):
     app = rr.App("shop", pages=2)

@@ -175,6 +175,8 @@ clicks = app.stream("closing-clicks", schema=schema, time="at")
 views = app.stream("closing-views", schema="user string, at timestamp", time="at").select("user")
 alone = clicks.join(views, on="user", within="5 minutes", how="left").through("closing-alone")
 alone.group_by("user").window(rr.tumbling("1 minute")).agg(n=rr.count()).to("closing-counts")
+later = clicks.with_time("at + INTERVAL 1 HOUR", name="later")
+later.group_by("user").window(rr.tumbling("1 hour")).agg(n=rr.count()).to("closing-later")
 """
 
 
@@ -200,7 +202,11 @@ def test_a_backfill_is_finished_on_kafka(broker, broker_settings, tmp_path):
     assert sorted((each["user"], each["window_start"][14:16], each["n"]) for each in found) == [
         ("ann", "00", 2), ("ann", "08", 1), ("bob", "00", 2), ("bob", "01", 1),
     ]  # fmt: skip
-    assert max(run.statuses()[-1]["clocks"].values()) < (START + 3600) * 1_000_000
+    assert max(run.statuses()[-1]["clocks"].values()) == (START + 7200) * 1_000_000
+    later = [json.loads(value) for _, value in records(broker, "closing-later")]
+    assert sorted((each["user"], each["window_start"][11:16], each["n"]) for each in later) == [
+        ("ann", "01:00", 3), ("bob", "01:00", 3),
+    ]  # fmt: skip
 
 
 def test_closing_goes_with_once(riverrun, tmp_path):

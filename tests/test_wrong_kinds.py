@@ -133,6 +133,7 @@ RIGHT = {
     "folder": "views",
     "table": "views",
     "text": "page",
+    "time": "at",
     "url": "https://example.com/views",
 }
 """Right arguments by the name of the parameter, or of function and parameter."""

@@ -38,6 +38,7 @@ from riverrun.plan.nodes import (
     Union,
     Where,
     WithColumns,
+    WithTime,
 )
 from riverrun.plan.rows import changes, form_of, key_of, table_of
 from riverrun.processor import Event
@@ -226,7 +227,7 @@ def _frozen(sink: Sink) -> bool:
 
 
 def _origin(node: Node) -> str:
-    while isinstance(node, Where | Select | WithColumns | Map | KeyBy | Explode | Late):
+    while isinstance(node, Where | Select | WithColumns | Map | KeyBy | Explode | WithTime | Late):
         node = node.input
     return node.topic if isinstance(node, ReadTopic) else getattr(node, "name", "union")
 

@@ -40,11 +40,12 @@ from riverrun.relation import (
     union_node,
 )
 from riverrun.schema import parse
+from riverrun.timed import Timed
 
 
 @dataclass(frozen=True)
 @checked
-class Stream(Patterned):
+class Stream(Patterned, Timed):
     """Facts, append only."""
 
     def where(self, condition: str) -> Stream:
@@ -79,9 +80,8 @@ class Stream(Patterned):
 
     def union(self, *others: Stream) -> Stream:
         """Rows of all streams; they must have the same columns."""
-        at = caller()
-        nodes = tuple(node_of(other, "union", at) for other in (self, *others))
-        return replace(self, node=union_node(nodes, at))
+        nodes = tuple(node_of(other, "union", caller()) for other in (self, *others))
+        return replace(self, node=union_node(nodes, caller()))
 
     def key_by(self, *columns: str) -> Stream:
         """Set the key that rows are written with."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from riverrun.clock import Now
 from riverrun.columns import TRUNCATED
 from riverrun.durations import END, duration_text
+from riverrun.formats import keys
 from riverrun.kernels import positions
 from riverrun.kernels.letters import LAST
 from riverrun.kernels.program import ReadTopic
@@ -35,7 +36,7 @@ def at_tick(query: str, source: ReadTopic, now: Now) -> str:
 def arrival(source: ReadTopic) -> str:
     """The query from raw records, as the format wants them, to rows."""
     metadata = [f"{_metadata(name, source)} AS {name}" for name in sorted(source.metadata)]
-    read = source.format.relation(source.fields, source.table_key)
+    read = _with_key(source, source.format.relation(source.fields, source.table_key))
     known = f"SELECT {', '.join(['*', *metadata])} FROM ({read})"
     names = [*source.fields.names, *sorted(source.metadata), *(c.name for c in source.time.added)]
     moment = _moment(source)
@@ -45,6 +46,15 @@ def arrival(source: ReadTopic) -> str:
         *(["__gone", *_marks(source)] if source.table_key else []),
     ]  # fmt: skip
     return f"SELECT {', '.join([*map(quoted, names), *own])} FROM ({_repaired(source, known)})"
+
+
+def _with_key(source: ReadTopic, read: str) -> str:
+    """A stream's key column that a value lacks is that of its record; formats see to a table's."""
+    if source.table_key or source.key is None or source.key not in source.fields:
+        return read
+    own = source.fields.only((source.key,))
+    name, of_record = quoted(source.key), keys.read(own, own.columns[0])
+    return f"SELECT * REPLACE (coalesce({name}, {of_record}) AS {name}) FROM ({read})"
 
 
 def _moment(source: ReadTopic) -> str:

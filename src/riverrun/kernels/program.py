@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
@@ -16,6 +16,7 @@ from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.operator import Operator
 from riverrun.outputs import Delivery, OutputSpec
+from riverrun.partitions import Partition
 from riverrun.schema import Schema
 from riverrun.times import EventTime, ExpressionTime
 
@@ -90,6 +91,17 @@ class ReadTopic:
 
 
 @dataclass(frozen=True)
+class Timing:
+    """Another event time of a topic's rows, which has a clock of its own."""
+
+    topic: str
+    keeper: str
+    """The name under which it is kept, in place of a topic's."""
+    query: str
+    """`__at` and `__pos` of the rows that have it."""
+
+
+@dataclass(frozen=True)
 class PlacedStep:
     """A step, and where it stands in the program."""
 
@@ -151,6 +163,18 @@ class Program:
     functions: tuple[Function, ...] = ()
     """Those of one's own that queries call."""
     loading: Loading = field(default_factory=Loading)
+    timings: tuple[Timing, ...] = ()
+
+    def with_keepers(self, partitions: Iterable[Partition]) -> list[Partition]:
+        """Partitions, and what keeps other times of the same records."""
+        given = list(partitions)
+        others = [
+            Partition(each.keeper, partition.number)
+            for each in self.timings
+            for partition in given
+            if partition.topic == each.topic
+        ]
+        return sorted({*given, *others})
 
     @property
     def for_writing(self) -> Program:

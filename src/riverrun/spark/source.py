@@ -167,6 +167,7 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         target = Offset.of(end)
         dealt = tasks(Offset.of(start), target)
         said = target.punctuation()
+        said.behind = self.job.program.with_keepers(said.behind)
         name, before = self.job.program.name, Offset.of(start).control
         said.commands = self.job.source.commands(name, before, target.control)
         marks = [said, *(Punctuation() for _ in dealt[1:])]

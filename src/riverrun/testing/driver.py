@@ -298,8 +298,9 @@ class Driver:
         ends = {p: end for p, end in ends.items() if p not in held}
         punctuation = Punctuation(
             tick=self.tick, ended=planned.ended, clocks=start.clocks, control=control,
-            paused=paused, commands=commands, behind=behind, batch=len(self.history),
-            partitions=counts(self.topics.ends()), closing=planned.closing,
+            paused=paused, commands=commands, behind=self.program.with_keepers(behind),
+            batch=len(self.history), partitions=counts(self.topics.ends()),
+            closing=planned.closing,
         )  # fmt: skip
         outbox = Outbox(self.program, self.reader.evaluator, self.topics.originals)
         chunks = self._read(ends, punctuation)

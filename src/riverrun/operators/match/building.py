@@ -20,9 +20,9 @@ from riverrun.operators.match.search import Matching
 from riverrun.operators.match.spec import TIMED_OUT
 from riverrun.operators.match.text import Text
 from riverrun.plan.building import checked_policy, step_fields
-from riverrun.plan.nodes import Emitted, Node, Step
+from riverrun.plan.nodes import Emitted, Node, Step, WithTime
 from riverrun.plan.rows import inputs_of
-from riverrun.schema import RESERVED, Column, Schema
+from riverrun.schema import RESERVED, Column, Schema, plain
 
 FOR_EVER = (
     "without WITHIN a match that has begun would be waited for, and its rows kept, for ever: "
@@ -265,6 +265,9 @@ def require_columns(rows: Node, found: Clauses) -> None:
 
 def time_columns(node: Node) -> Iterator[str]:
     """The columns that event time is taken from."""
+    if isinstance(node, WithTime):
+        yield plain(node.time)
+        return
     if isinstance(node, ReadTopic):
         added = [each.name for each in node.time.added]
         yield from added[:1] or node.time.columns

@@ -264,7 +264,7 @@ def test_a_thousand_rules_are_measured_next_to_one():
     report = Report()
     bench.measure(report, 4_000, 1_000)
     assert report.figures["kernel, 1,000 live rules: matches"] > 0
-    assert [each.name for each in report.targets] == ["1,000 live rules: events/s of one"]
+    assert {each.name.partition(":")[0] for each in report.targets} == {"1,000 live rules"}
 
 
 def test_rules_are_tried_on_files_and_one_that_is_wrong_is_an_error(tmp_path, riverrun):

@@ -258,7 +258,7 @@ def run(given, ordered, arrived, most, seed):
     return driver
 
 
-@settings(deadline=None, max_examples=examples(60), phases=PHASES)
+@settings(deadline=None, max_examples=examples(25), phases=PHASES)
 @given(
     st.lists(texts, min_size=1, max_size=3), orders, rows, st.sampled_from([10_000, 2, 3]),
     st.integers(0, 10**6),

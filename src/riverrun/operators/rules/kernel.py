@@ -187,7 +187,7 @@ class _Visit:
                 at = page.at[last]
                 begin = page.begins[pairs.key[gone_on]]
                 same = first_from(page.at, begin, last + 1, at)
-                made = self._row_of(page, pairs.key[gone_on], group.ids[pairs.rule[gone_on]])
+                made = self._row_of(pairs.key[gone_on], group.ids[pairs.rule[gone_on]])
                 made = made.with_columns(
                     pl.Series(DECIDED_AT, at), pl.Series(DECIDED, last - same + 1),
                     pl.Series(UNTIL, at + shape.undecided + 1),
@@ -195,15 +195,15 @@ class _Visit:
                 decided.append(made)
             again = np.flatnonzero(outcome.looks)
             if len(again):
-                made = self._row_of(page, pairs.key[again], group.ids[pairs.rule[again]])
+                made = self._row_of(pairs.key[again], group.ids[pairs.rule[again]])
                 until = page.at[outcome.waits[again]] + shape.within + 1
                 looks.append(made.with_columns(pl.Series(UNTIL, until)))
         for kept, rows in ((self.decided, decided), (self.looks, looks)):
             whole = pl.concat(rows).sort("__slot", "__hash") if rows else None
             kept.append(whole, self.batch.after)
 
-    def _row_of(self, page: AtHand, keys: Numbers, ids: Numbers) -> pl.DataFrame:
-        rows = page.rows[page.begins[keys]].select(self.key)
+    def _row_of(self, keys: Numbers, ids: Numbers) -> pl.DataFrame:
+        rows = self.numbered.select(self.key)[keys]
         return rows.with_columns(pl.Series(RULE, ids, pl.Int64), __slot=pl.lit(0, pl.Int64))
 
 

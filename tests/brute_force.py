@@ -7,6 +7,9 @@ A pattern is nested tuples:
 
 `over` holds, without a row, when the match's time is over. A path is a list of (number of the row,
 name, hidden). Conditions and measures are functions over a `Seen`.
+
+If the rows are only those so far, a way may lead to their end while its time is not over: it is
+open, and so is what it is preferred to.
 """
 
 from __future__ import annotations
@@ -14,11 +17,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import permutations
+from math import inf
 from typing import Any
 
 Pattern = tuple[Any, ...]
 Path = list[tuple[int, str, bool]]
 Condition = Callable[["Seen"], Any]
+End = bool | str
+"""Of a way: whether the match's time is over; OPEN if it is not known how it ends."""
+OPEN = "open"
 
 
 def text_of(pattern: Pattern) -> str:
@@ -109,18 +116,28 @@ class BruteForce:
     skip: tuple[str, ...] = ("past",)
     subsets: dict[str, set[str]] = field(default_factory=dict)
     most: int = 10**9
+    clock: float = inf
+    """How far time has come."""
+    ahead: int = 0
+    """How many rows after its own a condition or measure looks at."""
     rows: list[dict[str, Any]] = field(default_factory=list)
     start: int = 0
+    end: int = 0
+    """Up to where rows are known, with those after them that are looked at."""
+    seen: float = inf
+    """How far time has come by the rows themselves, too."""
+    over_at: float = inf
 
-    def matches(self, rows: list[dict[str, Any]]) -> list[tuple[Path, bool]]:
+    def matches(self, rows: list[dict[str, Any]]) -> list[tuple[Path, End]]:
         """Each match, and whether it ended because its time was over."""
         self.rows, self.start, found = rows, 0, []
-        while self.start < len(rows):
+        self._look_at(rows)
+        while self.start < self.end:
             ways = self.ways(self.pattern, self.start, [])
             if self.skip[0] == "every":
                 seen = []
                 for _, path, over in ways:
-                    if (path, over) not in seen:
+                    if over != OPEN and (path, over) not in seen:
                         seen.append((path, over))
                 found += seen
                 self.start += 1
@@ -128,10 +145,25 @@ class BruteForce:
             best = next(ways, None)
             if best is None:
                 self.start += 1
+            elif best[2] == OPEN:
+                break
             else:
                 found.append(best[1:])
                 self.start = self.after(best[1])
         return found
+
+    def _look_at(self, rows: list[dict[str, Any]]) -> None:
+        self.end, self.over_at = len(rows), self.clock
+        self.seen = max(self.clock, rows[-1]["at"]) if rows else self.clock
+        for n, row in enumerate(rows):
+            if n + self.ahead >= len(rows) and row["at"] + self.within >= self.seen:
+                self.end = n
+                self.seen, self.over_at = (min(t, row["at"]) for t in (self.seen, self.over_at))
+                break
+
+    @property
+    def deadline(self) -> int:
+        return self.rows[self.start]["at"] + self.within
 
     def after(self, path: Path) -> int:
         if self.skip[0] == "next":
@@ -146,12 +178,11 @@ class BruteForce:
         return max(places[0] if self.skip[0] == "first" else places[-1], self.start + 1)
 
     def in_time(self, n: int) -> bool:
-        soon = self.rows[n]["at"] - self.rows[self.start]["at"] <= self.within
-        return soon and n - self.start < self.most
+        return self.rows[n]["at"] <= self.deadline and n - self.start < self.most
 
     def ways(
         self, pattern: Pattern, n: int, path: Path, hidden: bool = False
-    ) -> Iterator[tuple[int, Path, bool]]:
+    ) -> Iterator[tuple[int, Path, End]]:
         """All ways to match from row n on, the preferred first: next row, path, time is over."""
         kind, *rest = pattern
         if kind == "row":
@@ -167,16 +198,15 @@ class BruteForce:
         elif kind == "hide":
             yield from self.ways(rest[0], n, path, True)
         elif kind == "over":
-            if (
-                n == len(self.rows)
-                or self.rows[n]["at"] - self.rows[self.start]["at"] > self.within
-            ):
-                yield n, path, True
+            if n == self.end or self.rows[n]["at"] > self.deadline:
+                yield n, path, True if self.over_at > self.deadline else OPEN
         else:
             yield from self.repeated(rest, 0, n, path, hidden)
 
-    def row(self, name: str, n: int, path: Path, hidden: bool) -> Iterator[tuple[int, Path, bool]]:
-        if n < len(self.rows) and self.in_time(n):
+    def row(self, name: str, n: int, path: Path, hidden: bool) -> Iterator[tuple[int, Path, End]]:
+        if n == self.end and self.seen <= self.deadline and n - self.start < self.most:
+            yield n, path, OPEN
+        if n < self.end and self.in_time(n):
             longer = [*path, (n, name, hidden)]
             condition = self.conditions.get(name)
             seen = Seen(self.rows, longer, self.within, self.subsets)
@@ -185,26 +215,26 @@ class BruteForce:
 
     def one_after_the_other(
         self, parts: list[Pattern], n: int, path: Path, hidden: bool
-    ) -> Iterator[tuple[int, Path, bool]]:
+    ) -> Iterator[tuple[int, Path, End]]:
         if not parts:
             yield n, path, False
             return
         for m, longer, over in self.ways(parts[0], n, path, hidden):
             if over:  # nothing comes after it
-                yield m, longer, True
+                yield m, longer, over
             else:
                 yield from self.one_after_the_other(parts[1:], m, longer, hidden)
 
     def repeated(
         self, rest: list[Any], done: int, n: int, path: Path, hidden: bool
-    ) -> Iterator[tuple[int, Path, bool]]:
+    ) -> Iterator[tuple[int, Path, End]]:
         part, low, high, greedy = rest
         if done >= low and not greedy:
             yield n, path, False
         if high is None or done < high:
             for m, longer, over in self.ways(part, n, path, hidden):
                 if over:
-                    yield m, longer, True
+                    yield m, longer, over
                 elif m > n or done < low:  # an empty repetition beyond those required leads nowhere
                     yield from self.repeated(rest, done + 1, m, longer, hidden)
         if done >= low and greedy:

@@ -12,8 +12,6 @@ import time
 import pytest
 from confluent_kafka import Producer
 
-from running import COMMAND
-
 pytestmark = pytest.mark.usefixtures("broker")
 
 
@@ -170,10 +168,19 @@ def test_what_tail_prints_for_programs_can_be_produced_again(riverrun, topic):
     assert records(riverrun, "copy") == before
 
 
+HEARING = """
+import signal
+# it is ignored by what a shell has started in the background, and by all below that
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from riverrun.cli import entry
+entry()
+"""
+
+
 def test_following_shows_new_records_until_ctrl_c(riverrun, topic):
     riverrun("produce", topic, stdin="1\n")
     with subprocess.Popen(
-        [*COMMAND, "tail", topic, "--follow"],
+        [sys.executable, "-c", HEARING, "tail", topic, "--follow"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as tail:  # fmt: skip
         try:

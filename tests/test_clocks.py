@@ -150,7 +150,7 @@ batches = st.lists(
 """Seconds that pass, then events: device, seconds after noon, partition; then a mishap."""
 
 
-@settings(deadline=None, max_examples=examples(30))
+@settings(deadline=None, max_examples=examples(15))
 @given(batches)
 def test_random_producers_are_late_when_plain_python_says_so(batches):
     driver = counted(producer="device", lateness="5 seconds", idle="10 seconds", pages=3)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from databases import EVALUATOR, PART, added, changed, in_postgres, in_sqlite
 from riverrun.errors import AlreadyRunning, CheckpointError, DatabaseError, ProgramError
+from thorough import examples
 
 
 @pytest.fixture(params=["postgres", "sqlite"])
@@ -194,7 +195,7 @@ def histories(draw):
     return batches, sent
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(history=histories())
 def test_whatever_comes_again_the_table_is_as_plain_python_has_it(database, history):
     counts = database.table()

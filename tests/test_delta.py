@@ -22,6 +22,7 @@ from riverrun.errors import AlreadyRunning, CheckpointError, ConfigError
 from riverrun.outputs import OutputSpec
 from riverrun.schema import parse
 from riverrun.sinks.delta_folder import DeltaFolder
+from thorough import examples
 
 
 def writer(
@@ -194,7 +195,7 @@ def test_a_table_may_be_compacted_while_it_is_written():
 ATTEMPT = st.tuples(st.integers(1, 3), st.integers(0, 60), st.booleans())
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(st.lists(st.lists(ATTEMPT, max_size=3), min_size=1, max_size=3), st.booleans())
 def test_whatever_is_killed_each_batch_is_in_the_table_once(batches, table):
     """Each batch is tried some times, cut anew, and killed at a call; then it is let through."""

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from derived import BATCHES, KEYS, Derived, change
 from riverrun.errors import AlreadyRunning
+from thorough import examples
 
 
 @pytest.fixture(params=["search index", "cache of json", "cache of hash"])
@@ -29,7 +30,9 @@ STEP = st.tuples(CHANGES, st.integers(1, 2), st.sampled_from(["", "", "run", "ch
 
 
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(6),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(steps=st.lists(STEP, min_size=1, max_size=6), cores=st.lists(st.integers(1, 3), min_size=7))
 def test_whatever_comes_again_and_wherever_keys_move_the_rows_are_those_of_the_table(

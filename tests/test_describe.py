@@ -284,6 +284,8 @@ views.group_by("page").agg(
     ends=rr.percentile("ms", [0.05, 0.95]),
     most=rr.top("ms", k=3, weight="ms * 2"),
     some=rr.approx_counts("page", of=["/a"]),
+    best=rr.max_by("page", "ms"),
+    bins=rr.histogram("ms", [1, 10]),
 ).to("out")
 """
 
@@ -295,6 +297,8 @@ def test_aggregates_are_shown_with_their_options(riverrun, tmp_path):
         "middle    percentile(ms, 0.5): DOUBLE",
         "ends      percentile(ms, [0.05, 0.95]): DOUBLE[]",
         'most      top(ms, k=3, weight=ms * 2): STRUCT("value" BIGINT, count BIGINT)[]',
+        "best      max_by(page, ms): VARCHAR",
+        "bins      histogram(ms, edges=[1.0, 10.0]): STRUCT(lower DOUBLE, upper DOUBLE, count",
         "some      approx_counts(page, of=['/a']): STRUCT(\"value\" VARCHAR, count BIGINT)[]",
     ):
         assert line in text

@@ -289,3 +289,40 @@ def test_a_funnel_tells_who_bought_and_how_far_others_came():
         (line["value"]["user"], line["value"]["chose_at"]) for line in driver.outputs["dropped-out"]
     ]
     assert sorted(left) == [("bob", "2026-01-01T12:04:00Z"), ("cid", None)]
+
+
+def test_rules_come_and_go_while_payments_are_watched():
+    driver = example("17_live_rules")
+    template = {"template": "spree", "metadata": {"owner": "risk"}}
+    for large in (500, 800):
+        parameters = {"small": 1, "large": large}
+        driver.control(
+            "rule", "fraud-rules", name=f"over-{large}", parameters=parameters, **template
+        )
+    driver.run(
+        payments="""
+        at    | card | amount | country
+        12:00 | c1   | 0.5    | NL
+        12:01 | c1   | 0.7    | NL
+        12:02 | c1   | 0.2    | NL
+        12:03 | c1   | 600    | NL
+        12:04 | c2   | 5      | NL
+    """
+    )
+    driver.control("remove rule", "fraud-rules", name="over-500")
+    driver.run(
+        payments="""
+        at    | card | amount | country
+        12:05 | c1   | 0.5    | NL
+        12:06 | c1   | 0.7    | NL
+        12:07 | c1   | 0.2    | NL
+        12:08 | c1   | 900    | NL
+    """
+    )
+    driver.end()
+    found = [line["value"] for line in driver.outputs["alerts"]]
+    assert [(each["rule"], each["amount"]) for each in found] == [
+        ("over-500", 600),
+        ("over-800", 900),
+    ]
+    assert found[0]["metadata"] == '{"owner": "risk"}'

@@ -168,6 +168,7 @@ def test_where_to_go_on_after_a_match_decides_whether_matches_overlap(skip, firs
         ("a (b | c)", ["ab", "ab"]),
         ("a b{2} c?", ["abbc"]),
         ("a (c | b)+", ["abbc", "abc"]),
+        ("a (() | b) b+? c", ["abbc", "abc"]),
         ("PERMUTE(b, a)", ["ab", "ab"]),
     ],
 )
@@ -313,6 +314,29 @@ def test_a_match_of_too_many_rows_is_given_up_and_its_first_row_is_set_aside():
     assert dropped.status.dropped == 1
     with pytest.raises(rr.RiverrunError, match="more than 3 rows"):
         whole(matched(text, max_rows=3, on_error="stop"), ticks=rows)
+
+
+def test_attempts_are_given_up_also_if_none_of_their_key_is_ever_complete():
+    text = """
+        PARTITION BY symbol PATTERN (a+ b) WITHIN INTERVAL '1' HOUR
+        DEFINE a AS price = 1, b AS price = 2
+    """
+    rows = "at | symbol | price" + "".join(f"\n12:0{n} | x | 1" for n in range(5))
+    for cut in (rows, rows.replace("\n12:0", "\n-----\n12:0").replace("\n-----", "", 1)):
+        out = whole(matched(text, max_rows=3), ticks=cut)
+        assert [line["value"]["offset"] for line in out.of("dead")] == [0, 1, 2]
+
+
+def test_that_nothing_comes_is_no_row_too_many():
+    text = """
+        PARTITION BY symbol MEASURES a.at AS since
+        PATTERN (a TIMEOUT) WITHIN INTERVAL '5' MINUTE
+    """
+    driver = matched(text, max_rows=1)
+    driver.run(ticks="at | symbol | price\n 12:00 | x | 1\n 12:02 | x | 1")
+    assert not driver.run(ticks="at | symbol | price\n 12:03 | y | 1")
+    driver.end().of("out").assert_is("symbol | since\n x | 12:02\n y | 12:03")
+    assert not driver.outputs["dead"]
 
 
 def test_absence_is_told_by_the_clock_also_when_nothing_comes():

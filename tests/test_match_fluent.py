@@ -77,6 +77,28 @@ def test_an_optional_part_may_be_missing():
     assert found(within(pattern), "a1 b1 c1 a2 c2") == ["a1 b1 c1", "a2 c2"]
 
 
+def test_combinations_are_all_choices_of_the_rows_that_fit():
+    pattern = rr.pattern().begin("a", A).times(2).combinations().next("b", B)
+    assert found(within(pattern), "a1 a2 a3 b1") == ["a1 a3 b1", "a2 a3 b1"]
+    pattern = rr.pattern().begin("c", C).followed_by("a", A).one_or_more().combinations()
+    choices = ["c1 a1", "c1 a1 a2", "c1 a1 a2 a3", "c1 a1 a3"]
+    assert sorted(found(within(pattern), "c1 a1 b1 a2 a3", cut=2)) == choices
+
+
+def test_attempts_at_every_match_that_found_none_time_out():
+    app = rr.App("patterns")
+    stream = app.stream("letters", schema=LETTERS, time="at")
+    pattern = rr.pattern().begin("a", A).followed_by_any("b", B).within("3 seconds")
+    told = stream.match(pattern, by="k", measures={"n": "a.n"}, timeouts=True)
+    told.timed_out.to("over")
+    driver = Driver(app)
+    for row in letters("a1 b1 a2 c1 c2 c3 c4 a3 b2"):
+        driver.send("letters", row)
+        driver.batch()
+    driver.end()
+    assert [line["value"]["n"] for line in driver.outputs["over"]] == [2]
+
+
 def test_until_ends_what_is_repeated():
     pattern = rr.pattern().begin("a", A).one_or_more().greedy().until("n > 5").followed_by("c", C)
     assert found(within(pattern), "a1 a2 b9 a3 c1") == ["a1 a2 c1"]
@@ -138,6 +160,7 @@ def test_every_match_is_every_choice_of_rows_however_input_is_cut(seed):
         (lambda: rr.pattern().begin("a").times(0), "allows nothing"),
         (lambda: rr.pattern().begin("a").until("n > 1"), "for what is repeated"),
         (lambda: rr.pattern().optional(), "no part"),
+        (lambda: rr.pattern().begin("a").combinations(), "of what is repeated"),
     ],
 )
 def test_what_makes_no_sense_is_an_error_at_once(made, message):

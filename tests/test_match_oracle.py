@@ -168,13 +168,13 @@ def condition_of(text):
     return lambda seen: both(known[own](seen), known[dependent](seen))
 
 
-def stream_of(given, seed):
-    """Rows in the order in which they come, at most LATENESS behind; `at` in seconds."""
+def stream_of(given, seed, behind=LATENESS):
+    """Rows in the order in which they come, some seconds `behind` at most; `at` in seconds."""
     dice, at, made = random.Random(seed), 0, []
     for n, (k, v, w, gap) in enumerate(given):
         at += gap
         made.append({"k": k, "id": n, "v": v, "w": w, "at": at})
-    arrival = [each["at"] + dice.randint(0, LATENESS) for each in made]
+    arrival = [each["at"] + dice.randint(0, behind) for each in made]
     return [made[n] for n in sorted(range(len(made)), key=lambda n: arrival[n])]
 
 

@@ -38,6 +38,9 @@ def place(text, **options):
         (f"{HEAD} PATTERN (a | b | a) {TAIL}", "this alternative stands here twice", "a) "),
         (f"{HEAD} PATTERN (a b*?) {TAIL}", "b is never reached", "b*?"),
         (f"{HEAD} PATTERN (a | a b) {TAIL}", "a is never reached", "a b)"),
+        (f"{HEAD} PATTERN (x | a | b) {TAIL}", "a is never reached", "a |"),
+        (f"{HEAD} PATTERN (a (x | b) a) {TAIL}", "b is never reached", "b)"),
+        (f"{HEAD} PATTERN (a b TIMEOUT a) {TAIL}", "a is never reached", "a)"),
         (f"{HEAD} PATTERN (a) {TAIL}", "b is defined, but not in the pattern", "b AS"),
         (f"{HEAD} PATTERN (a b) DEFINE a AS amount < 1", "the pattern has no WITHIN", "^"),
         (f"{HEAD} MEASURES c.amount AS x PATTERN (a b) {TAIL}", "there is no variable 'c'", "c.am"),
@@ -124,6 +127,12 @@ def test_an_error_points_at_its_place(text, fact, at):
 def test_a_condition_that_cannot_be_is_refused(condition, fact):
     found, _, _ = place(f"{HEAD} PATTERN (a b) WITHIN '1 hour' DEFINE b AS {condition}")
     assert found.startswith(fact)
+
+
+def test_what_every_row_may_be_does_not_stand_in_the_way_if_later_rows_ask_what_it_was():
+    tail = "WITHIN '1 hour' DEFINE a AS amount < 1, b AS amount > COUNT(a.*)"
+    step = build(f"{HEAD} PATTERN ((x | a) b) {tail}").node.does
+    assert step.matching.automaton.names() == ["x", "b", "a"]
 
 
 def test_the_line_and_column_of_a_text_of_several_lines_are_told():

@@ -19,7 +19,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import riverrun as rr
-from riverrun.aggregate import aggregation
+from riverrun.aggregation import aggregation
 from riverrun.errors import Location
 from riverrun.kernels.aggregates import merged, parts_sql, prepared, results, settled
 from riverrun.kernels.parts import Aggregation
@@ -27,6 +27,7 @@ from riverrun.kernels.sql import Evaluator
 from riverrun.kernels.typed import arrow_type
 from riverrun.schema import parse
 from riverrun.testing import Driver
+from thorough import examples
 
 HERE = Location("program.py", 1)
 EVALUATOR = Evaluator()
@@ -180,14 +181,14 @@ def drawn(type: str, data: st.DataObject) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("type", VALUES)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 @given(data=st.data(), seed=st.integers(0, 1000))
 def test_odd_numbers_of_a_stream_give_the_same_however_they_are_cut(type, data, seed):
     assert differing(type, drawn(type, data), random.Random(seed)) == []
 
 
 @pytest.mark.parametrize("type", VALUES)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 @given(data=st.data(), seed=st.integers(0, 1000))
 def test_odd_numbers_that_leave_a_table_leave_its_aggregates(type, data, seed):
     rows, chance = drawn(type, data), random.Random(seed)
@@ -237,7 +238,7 @@ def standing(app: rr.App, lots: list[list[dict[str, Any]]]) -> str:
     return repr({name: driver.table(name) for name in driver.outputs})
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 @given(
     st.lists(
         st.sampled_from([None if x is None else str(x) for x in FLOATS]), min_size=2, max_size=12

@@ -108,6 +108,39 @@ class TestMatch(OverViews):
         """).to("out")
 
 
+class TestMatchOnArrival(OverViews):
+    def program(self, app):
+        text = """
+            PARTITION BY page ORDER BY at
+            MEASURES FIRST(up.id) AS first, LAST(up.ms) AS top, COUNT(*) AS n
+            AFTER MATCH SKIP TO NEXT ROW
+            PATTERN (s up+) WITHIN INTERVAL '40' SECOND
+            DEFINE up AS up.ms > PREV(up.ms) AND up.ms < 3 * FIRST(ms)
+        """
+        self.rows(app).match(text, on_arrival=True).to("out")
+
+
+class TestRules(OverViews):
+    def program(self, app):
+        rising = """
+            MEASURES FIRST(up.id) AS first, LAST(up.ms) AS top
+            AFTER MATCH SKIP TO NEXT ROW
+            PATTERN (s up+) WITHIN INTERVAL '40' SECOND
+            DEFINE up AS up.ms > $least AND up.ms > PREV(up.ms)
+        """
+        self.rows(app).match_rules(
+            "found", by="page", measures="first int, top int", templates={"rising": rising}
+        ).to("out")
+
+    def asked(self):
+        rising = [
+            {"name": f"r{n}", "template": "rising", "parameters": {"least": n}} for n in (1, 5)
+        ]
+        quiet = "MEASURES a.id AS first PATTERN (a TIMEOUT) WITHIN INTERVAL '10' SECOND"
+        rules = [*rising, {"name": "quiet", "pattern": quiet, "metadata": {"why": "no views"}}]
+        return [("rule", "found", each) for each in rules]
+
+
 class Counting(rr.Processor):
     state = "n bigint default 0"
     outputs = {"out": "page string, n bigint"}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import riverrun as rr
 from processors import MINUTE, NOON, SCHEMA, Silence, driver_of, kept_keys
 from riverrun.testing import Driver
+from thorough import examples
 
 
 class FrameSilence(rr.FrameProcessor):
@@ -68,7 +69,7 @@ def lines_of(driver, batches, output="silent"):
     return sorted(tuple(line["value"].values()) for line in found if line["output"] == output)
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=examples(6))
 @given(drawn=ordered_batches)
 def test_rows_frames_and_session_windows_tell_the_same(drawn):
     app = rr.App("p", pages=2)

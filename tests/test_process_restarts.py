@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from processors import MINUTE, NOON, Log, driver_of
+from thorough import examples
 
 clicks_drawn = st.lists(
     st.tuples(
@@ -36,7 +37,7 @@ def run(drawn, mishaps=("",) * 6, pages=2):
     return driver, [*found, *driver.end()]
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=examples(8))
 @given(drawn=clicks_drawn, mishaps=mishaps)
 def test_crashes_restarts_replays_and_the_number_of_pages_change_no_line(drawn, mishaps):
     _, lines = run(drawn)
@@ -80,7 +81,7 @@ class Click:
         self.n = n
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=examples(8))
 @given(drawn=clicks_drawn)
 def test_handlers_are_called_as_a_plain_loop_would(drawn):
     failing = (7, 8, 9)

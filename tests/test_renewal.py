@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from databases import EVALUATOR, changed, in_postgres, in_sqlite
 from riverrun.kernels.sql import Evaluator
 from riverrun.outputs import Owner, Swapped
+from thorough import examples
 
 OWNER = Owner("shop", "c1")
 PAGES = st.dictionaries(st.sampled_from(["/a", "/b", "/c", "", None]), st.integers(0, 2))
@@ -39,7 +40,7 @@ def begun(database):
     return counts
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=list(HealthCheck))
 @given(old=PAGES, first=PAGES, then=PAGES)
 def test_after_the_swap_the_table_is_what_was_made(database, old, first, then):
     counts = begun(database)

@@ -20,12 +20,14 @@ import riverrun as rr
 app = rr.App("watched")
 schema = "card string, amount double, country string, at timestamp"
 payments = app.stream("watched-payments", schema=schema, time="at", lateness="5 seconds")
-payments.match('''
+FRAUD = '''
     PARTITION BY card ORDER BY at
     MEASURES FIRST(small.at) AS began, COUNT(small.*) AS tries, large.amount AS amount
     PATTERN (small{2,} other*? large) WITHIN INTERVAL '2' MINUTE
     DEFINE small AS amount < 30, large AS amount > 80 AND large.country <> LAST(small.country)
-''', name="fraud").to("watched-fraud")
+'''
+payments.match(FRAUD, name="fraud").to("watched-fraud")
+payments.match(FRAUD, name="early", on_arrival=True).to("watched-early")
 quiet = rr.pattern().begin("last").not_followed_by("next", "amount >= 0").within("90 seconds")
 measures = {"since": "last.at"}
 payments.match(quiet, by="card", measures=measures, name="quiet").to("watched-quiet")
@@ -66,3 +68,14 @@ def test_a_job_killed_in_the_middle_finds_each_match_once_and_those_that_the_dri
         found = sorted(json.dumps(json.loads(value)) for _, value in records(broker, topic))
         assert len(wanted) > 100
         assert found == wanted
+    early = standing(records(broker, "watched-early"))
+    assert early == sorted(json.dumps(line["value"]) for line in driver.outputs["watched-fraud"])
+
+
+def standing(changes):
+    """The rows of a table at the end, without what names them."""
+    rows = {key: json.loads(value) for key, value in dict(changes).items() if value is not None}
+    return sorted(
+        json.dumps({name: value for name, value in row.items() if name != "event"})
+        for row in rows.values()
+    )

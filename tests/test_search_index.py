@@ -15,6 +15,7 @@ from killing import killed_at
 from riverrun.errors import AlreadyRunning, ConfigError, ProgramError
 from riverrun.search import Index
 from riverrun.sinks.fulltext.place import Place
+from thorough import examples
 
 DDL = "id bigint, t string"
 
@@ -97,7 +98,7 @@ def test_a_later_run_waits_for_a_part_that_is_being_written(tmp_path, monkeypatc
     assert texts(tmp_path) == {1: "fish"}
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(st.lists(st.lists(st.integers(0, 25), max_size=2), min_size=1, max_size=3))
 def test_whatever_is_killed_each_batch_is_in_the_index_once(batches):
     """Each batch is tried some times, and killed at a call; then it is let through."""

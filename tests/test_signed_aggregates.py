@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import riverrun as rr
-from riverrun.aggregate import aggregation
+from riverrun.aggregation import aggregation
 from riverrun.errors import Location
 from riverrun.kernels.aggregates import merged, parts_sql, prepared, results, settled
 from riverrun.kernels.sql import Evaluator

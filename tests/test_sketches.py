@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import riverrun as rr
-from riverrun.aggregate import aggregation
+from riverrun.aggregation import aggregation
 from riverrun.errors import Location
 from riverrun.kernels import quantiles, sketches
 from riverrun.kernels.aggregates import merged, parts_sql, prepared, results, settled

@@ -12,7 +12,7 @@ from riverrun.spark import zygote
 for module in zygote.PRELOAD:
     __import__(module)
 zygote.settle()
-for number in range(20):
+for number in range(8):
     child = os.fork()
     if child == 0:
         signal.alarm(60)  # ends a child that waits for a thread that was not forked with it

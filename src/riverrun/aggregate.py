@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from riverrun.arguments import checked
 from riverrun.durations import Duration, microseconds
-from riverrun.errors import Location, ProgramError, caller
-from riverrun.kernels import sql
-from riverrun.kernels.aggregates import EXACT_INSTEAD, SIGNED, WHOLE
-from riverrun.kernels.parts import Aggregation, compared_names
-from riverrun.kernels.sketches import COUNTABLE, FREQUENT, refuse_without_datasketches
-from riverrun.own_aggregates import Aggregate, checked_own
-from riverrun.schema import RESERVED, Column, Schema
+from riverrun.errors import ProgramError, caller
+from riverrun.kernels.sketches import FREQUENT
+from riverrun.own_aggregates import Aggregate
 
-NUMBER = r"(\w*INT|INTEGER|UINTEGER|DOUBLE|FLOAT|DECIMAL.*|BOOLEAN)(?<!\])"
-NUMERIC = ("sum", "avg", "variance", "stddev", "rate", "percentile", "approx_percentile")
-ORDERED = ("min", "max", "distinct", "top", "approx_distinct", "approx_top")
 MOST = FREQUENT
 """As many values are kept for approx_top."""
 
@@ -34,6 +26,8 @@ class Agg:
     """Whether the result is a list of percentiles."""
     k: int = 0
     weight: str | None = None
+    other: str | None = None
+    """A second expression."""
     values: tuple[str | int | float | bool, ...] = ()
     period: int = 0
     """Microseconds to the earlier window that the result is compared with."""
@@ -126,6 +120,70 @@ def top(expression: str, k: int = 10, *, weight: str | None = None) -> Agg:
 
 
 @checked
+def max_by(expression: str, by: str) -> Agg:
+    """The value in the row where `by` is greatest; of equal ones the first by event time."""
+    return Agg("max_by", expression, other=by)
+
+
+@checked
+def min_by(expression: str, by: str) -> Agg:
+    """The value in the row where `by` is smallest; of equal ones the first by event time."""
+    return Agg("min_by", expression, other=by)
+
+
+@checked
+def earliest(expression: str, k: int = 10) -> Agg:
+    """The first k values that are not null, by event time."""
+    return Agg("earliest", expression, k=_k(k))
+
+
+@checked
+def latest(expression: str, k: int = 10) -> Agg:
+    """The last k values that are not null, by event time."""
+    return Agg("latest", expression, k=_k(k))
+
+
+@checked
+def largest(expression: str, k: int = 10) -> Agg:
+    """The k largest values, the largest first."""
+    return Agg("largest", expression, k=_k(k))
+
+
+@checked
+def smallest(expression: str, k: int = 10) -> Agg:
+    """The k smallest values, the smallest first."""
+    return Agg("smallest", expression, k=_k(k))
+
+
+@checked
+def distinct_values(expression: str, k: int = 1000) -> Agg:
+    """The different values, in their order; of more than k of them the smallest."""
+    return Agg("distinct_values", expression, k=_k(k))
+
+
+@checked
+def correlation(expression: str, other: str) -> Agg:
+    """Pearson's correlation of two numbers, over rows that have both; null where one of them does
+    not vary."""
+    return Agg("correlation", expression, other=other)
+
+
+@checked
+def histogram(expression: str, edges: Sequence[float]) -> Agg:
+    """How many values are in each bin. Those from one edge up to the next are in one bin; the first
+    is below the first edge, the last from the last edge on."""
+    rising = isinstance(edges, list | tuple) and all(type(e) in (int, float) for e in edges)
+    if not rising or not edges or list(edges) != sorted({float(e) for e in edges}):
+        raise ProgramError(
+            "a histogram needs the edges of its bins, in rising order",
+            where=caller(),
+            got=repr(edges),
+            hint='e.g. rr.histogram("ms", [10, 100, 1000])',
+        )
+    return Agg("histogram", expression, values=tuple(map(float, edges)))
+
+
+@checked
 def rate(expression: str | None = None) -> Agg:
     """Rows, or the sum of the expression, per second of the window."""
     return Agg("rate", expression)
@@ -171,7 +229,7 @@ def compared_to(period: Duration, agg: Agg | Aggregate) -> Agg:
     orders_difference and orders_ratio.
     """
     at = caller()
-    agg = _plain(agg)
+    agg = plain(agg)
     if not isinstance(agg, Agg):
         raise ProgramError(
             "compared_to needs an aggregate",
@@ -191,12 +249,8 @@ def compared_to(period: Duration, agg: Agg | Aggregate) -> Agg:
     return replace(agg, period=back)
 
 
-def _plain(agg: Agg | Aggregate) -> Agg:
+def plain(agg: Agg | Aggregate) -> Agg:
     return Agg("own", own=agg) if isinstance(agg, Aggregate) else agg
-
-
-def is_number(type: str) -> bool:
-    return bool(re.fullmatch(NUMBER, type)) and type != "BOOLEAN"
 
 
 def _percentile(kind: str, expression: str, fraction: float | Sequence[float]) -> Agg:
@@ -217,163 +271,3 @@ def _k(k: int) -> int:
     if not isinstance(k, int) or not 1 <= k <= MOST:
         raise ProgramError(f"k is a whole number from 1 to {MOST}", where=caller(), got=repr(k))
     return k
-
-
-def aggregation(
-    name: str,
-    agg: Agg | Aggregate,
-    schema: Schema,
-    at: Location,
-    *,
-    step: str = "",
-    signed: bool = False,
-    windowed: bool = True,
-) -> Aggregation:
-    """The aggregate over these columns, checked; `signed` is over the rows of a table."""
-    agg = _plain(agg)
-    if not isinstance(agg, Agg):
-        raise ProgramError(
-            f"{name!r} is not an aggregate",
-            where=at,
-            got=repr(agg),
-            hint="e.g. rr.count(), rr.sum('x')",
-        )
-    if agg.own is not None:
-        own = checked_own(agg.own, f"aggregate {step} {name}", schema, at, signed=signed)
-        taken_of, period = ", ".join(own.expressions), agg.period
-        return Aggregation(
-            name, own.word, taken_of, own.returns, signed=signed, compared_to=period, own=own
-        )
-    _refuse_out_of_place(agg, at, signed=signed, windowed=windowed)
-    text = None if agg.expression is None else schema.expression(agg.expression)
-    argument = None if text is None else sql.value_type(text, schema, at)
-    if argument is not None:
-        _refuse_type(agg, argument, at, signed=signed)
-    weight = None if agg.weight is None else schema.expression(agg.weight)
-    total = _total_type(agg, argument, weight and sql.type_of(weight, schema, at), at)
-    return Aggregation(
-        name=name,
-        kind=agg.kind,
-        expression=text,
-        type=_result_type(agg, argument or "BIGINT", total),
-        argument=argument,
-        total=total,
-        signed=signed,
-        fractions=agg.fractions,
-        k=agg.k,
-        weight=weight,
-        values=_checked_values(agg, argument, at),
-        compared_to=agg.period,
-    )
-
-
-def _refuse_out_of_place(agg: Agg, at: Location, *, signed: bool, windowed: bool) -> None:
-    if agg.kind == "rate" and not windowed:
-        raise ProgramError(
-            "rate needs a window",
-            where=at,
-            hint='e.g. .window(rr.tumbling("1 minute")).agg(…)',
-        )
-    if signed and agg.kind not in SIGNED:
-        raise ProgramError(
-            f"{agg.kind} cannot be taken of a table, whose rows come and go",
-            where=at,
-            hint=f"use {EXACT_INSTEAD[agg.kind]}",
-        )
-    if agg.kind == "approx_distinct":
-        refuse_without_datasketches(at)
-
-
-def _refuse_type(agg: Agg, argument: str, at: Location, *, signed: bool) -> None:
-    got = f"{agg.expression} is {argument}"
-    if agg.kind in NUMERIC and not re.fullmatch(NUMBER, argument):
-        raise ProgramError(f"{agg.kind} needs a number", where=at, got=got)
-    if (agg.kind in ORDERED or (signed and agg.kind == "collect")) and re.search(
-        r"\]$|^(STRUCT|MAP|UNION)", argument
-    ):
-        raise ProgramError(f"{agg.kind} needs a value that can be ordered", where=at, got=got)
-    if agg.kind == "approx_counts" and argument not in COUNTABLE:
-        raise ProgramError(
-            "approx_counts needs text, a whole number, a double or a boolean",
-            where=at,
-            got=got,
-            hint="cast it, e.g. to varchar",
-        )
-
-
-def _total_type(agg: Agg, argument: str | None, weight: str | None, at: Location) -> str | None:
-    if agg.kind == "sum" and argument:
-        return _summed_type(argument)
-    if weight is None:
-        return "DOUBLE" if agg.kind in NUMERIC else None
-    if not re.fullmatch(NUMBER, weight):
-        raise ProgramError("a weight is a number", where=at, got=f"{agg.weight} is {weight}")
-    return _summed_type(weight)
-
-
-def _summed_type(argument: str) -> str:
-    if argument == "UBIGINT":
-        return "HUGEINT"
-    return "BIGINT" if argument in WHOLE else "DOUBLE"
-
-
-def _result_type(agg: Agg, argument: str, total: str | None) -> str:
-    match agg.kind:
-        case "count" | "distinct" | "approx_distinct":
-            return "BIGINT"
-        case "sum" | "avg" | "variance" | "stddev" | "rate":
-            return total or "DOUBLE"
-        case "percentile" | "approx_percentile":
-            return "DOUBLE[]" if agg.listed else "DOUBLE"
-        case "collect":
-            return f"{argument}[]"
-        case "top" | "approx_top" | "approx_counts":
-            return f'STRUCT("value" {argument}, count {total or "BIGINT"})[]'
-        case "min" | "max" | "first" | "last":
-            return argument
-        case _:
-            raise ValueError(f"no such aggregate: {agg.kind}")
-
-
-def _checked_values(
-    agg: Agg, argument: str | None, at: Location
-) -> tuple[str | int | float | bool, ...]:
-    """The values asked for, as the type of the expression has them."""
-    # any other: a whole number, as COUNTABLE has it
-    wanted = {"VARCHAR": str, "BOOLEAN": bool, "DOUBLE": float}.get(argument or "", int)
-    floats = wanted is float
-    # -0.0 is counted as 0.0
-    made = tuple(v + 0.0 if floats and type(v) in (int, float) else v for v in agg.values)  # type: ignore[operator]
-    for value in made:
-        if type(value) is not wanted:
-            raise ProgramError(
-                f"a value to count is not a {argument}",
-                where=at,
-                got=repr(value),
-                hint=f"{agg.expression} is {argument}",
-            )
-    return made
-
-
-def result_columns(each: Aggregation) -> tuple[Column, ...]:
-    column = Column(each.name, each.type)
-    if not each.compared_to:
-        return (column,)
-    earlier, difference, ratio = compared_names(each.name)
-    return (
-        column,
-        Column(earlier, each.type),
-        Column(difference, "BIGINT" if each.type in WHOLE else each.type),
-        Column(ratio, "DOUBLE"),
-    )
-
-
-def refuse_clash(columns: tuple[Column, ...], at: Location) -> None:
-    lower = [column.name.lower() for column in columns]
-    for name in (column.name for column in columns):
-        if lower.count(name.lower()) > 1 or name.startswith(RESERVED):
-            raise ProgramError(
-                f"the name {name!r} is taken",
-                where=at,
-                hint="choose another name for the aggregate",
-            )

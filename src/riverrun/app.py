@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from typing import Any, Literal, Unpack, overload
 
 from riverrun.arguments import checked, names, shown
 from riverrun.capture.declared import Captured, declared
 from riverrun.capture.options import CaptureOptions
-from riverrun.clock import By, Pace
+from riverrun.clock import Pace
 from riverrun.columns import TRUNCATED
 from riverrun.compiler.compile import compile_program, spark_functions
 from riverrun.config import NAME, NAME_RULE
-from riverrun.durations import Duration, microseconds, milliseconds_of
+from riverrun.durations import Duration, microseconds
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.formats import Format, format_of
+from riverrun.given import Changelog, Given, kept_by
 from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.program import Program, ReadTopic
@@ -26,13 +26,13 @@ from riverrun.operators.to_table import topic_table
 from riverrun.operators.whole.step import boundaries, whole_transactions
 from riverrun.operators.whole.waiting import WhenFull
 from riverrun.outputs import Delivery
-from riverrun.plan.building import checked_condition, checked_policy, refuse_twice
+from riverrun.plan.building import checked_policy
 from riverrun.plan.nodes import Output, Plan
 from riverrun.plan.rows import changes
-from riverrun.schema import METADATA, Schema, nested, parse
+from riverrun.schema import METADATA, parse
 from riverrun.sinks.kafka.sink import check_topic
 from riverrun.stream import Stream, Table
-from riverrun.times import ColumnTime, EventTime, ProcessingTime
+from riverrun.times import EventTime
 
 PAGES = 32
 
@@ -75,19 +75,20 @@ class App:
         """Read a topic of records, in JSON or another `format`: a name, or one of your own.
 
         `time` names the column that tells when an event happened (the record's timestamp if none),
-        or is one of rr.device_time(…), rr.append_time(), rr.processing_time(). `lateness` is how
-        far out of order events may come, `idle` the silence after which a partition no longer holds
-        time back; with `producer`, a column, time is kept per producer instead of per partition.
-        Records for which `punctuation`, a condition, is true are no rows: they say that nothing
-        before their time will come. Records more than `max_ahead` ahead are dead letters. `start`
-        is where a new application begins: "earliest", "latest" or a time; `on_loss` what to do when
-        retention has deleted unread records; `on_error` what to do with records that cannot be
-        read: "set aside" (dead letters), "stop" or "drop".
+        is an expression over the columns, or one of rr.device_time(…), rr.append_time(),
+        rr.processing_time(). `lateness` is how far out of order events may come, `idle` the silence
+        after which a partition no longer holds time back; with `producer`, a column, time is kept
+        per producer instead of per partition. Records for which `punctuation`, a condition, is true
+        are no rows: they say that nothing before their time will come. Records more than
+        `max_ahead` ahead are dead letters. `start` is where a new application begins: "earliest",
+        "latest" or a time; `on_loss` what to do when retention has deleted unread records;
+        `on_error` what to do with records that cannot be read: "set aside" (dead letters), "stop"
+        or "drop".
         """
         at = caller()
         check_topic(topic, at)
-        given = _Given(parse(schema, at), at)
-        when = ColumnTime(time) if isinstance(time, str) else time
+        given = Given(parse(schema, at), at)
+        when = given.time(time)
         for name in (key, producer):
             if name is not None and name not in dict(METADATA):
                 given.columns.require(name, at)
@@ -100,7 +101,7 @@ class App:
             )
         given.check_time(when, read)
         given.check_start(start)
-        pace = Pace(microseconds(lateness, at), microseconds(idle, at), _by(when, producer))
+        pace = Pace(microseconds(lateness, at), microseconds(idle, at), kept_by(when, producer))
         if pace.by == "tick":
             given.check_processing_time(pace, producer, punctuation)
         node = ReadTopic(
@@ -138,10 +139,10 @@ class App:
         at = caller()
         check_topic(topic, at)
         keys = names("key", key, 'key="id"')
-        given = _Given(parse(schema, at), at)
+        given = Given(parse(schema, at), at)
         given.check_keys(keys)
         read = format_of(format, at)
-        options = _Changelog(time, lateness, idle, max_ahead, on_loss, on_error)
+        options = Changelog(time, lateness, idle, max_ahead, on_loss, on_error)
         source = options.source(topic, given, keys, read)
         source = replace(source, key=key if isinstance(key, str) else None)
         if TRUNCATED in read.marks:
@@ -186,7 +187,7 @@ class App:
             hint = "capture each by itself, and then app.whole(…) makes them change together"
             fact = "schema and key are of one table" if several else "capture needs a table"
             raise ProgramError(fact, where=at, hint=hint)
-        options = _Changelog(time, lateness, idle, max_ahead, "stop", on_error)
+        options = Changelog(time, lateness, idle, max_ahead, "stop", on_error)
         keys = None if key is None else names("key", key, 'key="id"')
         found = [
             declared(each, database=database, name=name, by=by, schema=schema, key=keys, at=at)
@@ -196,8 +197,8 @@ class App:
         made = self.whole(*made, transactions=found[0].transactions) if transactions else made
         return made[0] if isinstance(table, str) else made
 
-    def _captured(self, found: Captured, options: _Changelog, at: Location) -> Table:
-        given = _Given(found.columns, at)
+    def _captured(self, found: Captured, options: Changelog, at: Location) -> Table:
+        given = Given(found.columns, at)
         given.check_keys(found.key)
         source = options.source(found.topic, given, found.key, format_of("debezium", at))
         source = replace(source, captured=f"{found.table} of the capture {found.name}")
@@ -276,125 +277,3 @@ class App:
     def spark_functions(self) -> dict[str, Callable[[Any], Any]]:
         """The functions of .spark(…) steps, by the step's name."""
         return spark_functions(tuple(self.outputs))
-
-
-def _by(time: EventTime, producer: str | None) -> By:
-    if isinstance(time, ProcessingTime):
-        return "tick"
-    return "producer" if producer is not None else "partition"
-
-
-@dataclass(frozen=True)
-class _Changelog:
-    """How the changes of a table are read."""
-
-    time: str | EventTime | None
-    lateness: Duration
-    idle: Duration
-    max_ahead: Duration | None
-    on_loss: Literal["stop", "skip"]
-    on_error: OnError | None
-
-    def source(self, topic: str, given: _Given, keys: tuple[str, ...], read: Format) -> ReadTopic:
-        at, time = given.at, read.time if self.time is None else self.time
-        when = ColumnTime(time) if isinstance(time, str) else time
-        given.check_time(when, read)
-        pace = Pace(microseconds(self.lateness, at), microseconds(self.idle, at), _by(when, None))
-        rows = given.rows(when)
-        policy = checked_policy(self.on_error, None, at)
-        ahead = None if self.max_ahead is None else microseconds(self.max_ahead, at)
-        return ReadTopic(
-            topic, given.columns, rows, None, when, pace, "earliest", self.on_loss, at,
-            max_ahead=ahead, on_error=policy, table_key=keys, format=read,
-        )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Given:
-    """What a source was declared with, to be checked. `columns` is what its records hold."""
-
-    columns: Schema
-    at: Location
-
-    def rows(self, time: EventTime) -> Schema:
-        """The columns of its rows."""
-        plain = self.columns.with_plain_times
-        return Schema((*plain.columns, *time.added)).with_metadata
-
-    def check_time(self, time: EventTime, read: Format) -> None:
-        if not isinstance(time, EventTime):
-            raise ProgramError(
-                "time is a column, or made by device_time(), append_time() or processing_time()",
-                where=self.at,
-                got=repr(time),
-            )
-        known = {**dict(METADATA), **read.marks}
-        for name in time.columns:
-            if name not in known:
-                self.columns.require(name, self.at)
-            found = known.get(name) or self.columns.type_of(name)
-            if not found.startswith("TIMESTAMP"):
-                hint = "declare it as timestamp (ISO 8601), timestamp_s or timestamp_ms (numbers)"
-                raise ProgramError(
-                    f"the time column {name!r} is {found}, not a timestamp",
-                    where=self.at,
-                    hint=hint,
-                )
-        names = [name.lower() for name in self.columns.names]
-        for column in time.added:
-            if column.name in names:
-                raise ProgramError(
-                    f"the column name {column.name!r} is taken",
-                    where=self.at,
-                    got="device_time() adds a column of that name",
-                    hint="give the field of the records another name",
-                )
-
-    def check_keys(self, keys: tuple[str, ...]) -> None:
-        if not keys:
-            raise ProgramError("a table needs a key", where=self.at, hint='key="id"')
-        for name in keys:
-            self.columns.require(name, self.at)
-            self._check_key(name)
-            refuse_twice(name, keys, self.at)
-
-    def _check_key(self, name: str) -> None:
-        found = self.columns.type_of(name)
-        if nested(found):
-            raise ProgramError(
-                f"{name!r} is {found}, and cannot be a key",
-                where=self.at,
-                hint="a key is of single values",
-            )
-
-    def check_start(self, start: str) -> None:
-        if start not in ("earliest", "latest"):
-            milliseconds_of(start, self.at, "a starting position")
-
-    def check_processing_time(
-        self, pace: Pace, producer: str | None, punctuation: str | None
-    ) -> None:
-        options = {"lateness": pace.lateness, "producer": producer, "punctuation": punctuation}
-        for name, value in options.items():
-            if value:
-                raise ProgramError(
-                    f"{name} has no meaning with processing_time()",
-                    where=self.at,
-                    hint=f"the time is that of the batch, and never late: leave {name} out",
-                )
-
-    def checked_producer(self, name: str | None) -> str | None:
-        if name is not None:
-            found = dict(METADATA).get(name) or self.columns.type_of(name)
-            if re.search(r"\]$|^(STRUCT|MAP)", found):
-                raise ProgramError(
-                    f"{name!r} is {found}, and cannot name a producer",
-                    where=self.at,
-                    hint="give a column with a single value",
-                )
-        return name
-
-    def checked_condition(self, condition: str | None, time: EventTime) -> str | None:
-        if condition is None:
-            return None
-        return checked_condition(condition, self.rows(time), self.at)

@@ -19,6 +19,7 @@ from types import FunctionType, NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from riverrun.errors import ProgramError, caller
+from riverrun.other_words import no_such_name
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -47,7 +48,13 @@ def checked(target: F) -> F:
         public = not name.startswith("_") or name in OPERATORS
         if public and isinstance(member, FunctionType):
             setattr(target, name, _checked(member))
+    if not hasattr(target, "__getattr__"):
+        target.__getattr__ = _no_such_attribute  # type: ignore[attr-defined]
     return target
+
+
+def _no_such_attribute(self: object, name: str) -> Any:
+    raise no_such_name(type(self).__name__, name, dir(type(self)))
 
 
 def _checked(function: F) -> F:

@@ -37,6 +37,8 @@ class Now:
     """Whether the tick is a time of the day; in tests it counts from zero."""
     clocks: dict[str, int] | None = None
     """What may be late per step; None when it is not known."""
+    first: bool = False
+    """Whether nothing was read before."""
 
 
 @dataclass
@@ -61,11 +63,14 @@ class Punctuation:
     """How many each topic has."""
     batch: int = 0
     """The number that the batch was logged with."""
+    closing: dict[str, int] | None = None
+    """All there is was read, and windows are to close: how far the clocks of steps go at least."""
 
     def add(self, other: Punctuation) -> None:
         self.tick = max(self.tick, other.tick)
         self.batch = max(self.batch, other.batch)
         self.ended = self.ended or other.ended
+        self.closing = other.closing if self.closing is None else self.closing
         self.behind = sorted({*self.behind, *other.behind})
         self.clocks = other.clocks if self.clocks is None else self.clocks
         self.control = max(self.control, other.control)
@@ -184,7 +189,8 @@ def release(
     """How far a table is known that rows wait for; never goes back. Rows before it need not wait.
 
     `paces` are those of all sources, and of the table's. Its slowest source that is not idle
-    decides. When all are idle, rows that have been read up to now wait no more.
+    decides. When all are idle, or all is read and to be closed, rows that have been read up to now
+    wait no more.
     """
     if punctuation.ended:
         return END
@@ -196,7 +202,9 @@ def release(
     busy = [
         high - pace.lateness
         for name, high, at, pace in _ours(times, table)
-        if not isinstance(name, Forgotten) and not punctuation.idle(name, at, pace)
+        if punctuation.closing is None
+        and not isinstance(name, Forgotten)
+        and not punctuation.idle(name, at, pace)
     ]
     known = busy or [high + 1 for _, high, _, _ in _ours(times, every)]
     return max([before, *([min(known)] if busy else known)])

@@ -20,6 +20,10 @@ EVERYTHING = "*"
 """The target of a command that is for all."""
 
 
+RULE, REMOVE_RULE, ANSWER = "rule", "remove rule", "answer"
+"""Commands for a step with live rules, and what it answers."""
+
+
 def control_topic(application: str) -> str:
     return f"{application}.control"
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from riverrun.arguments import checked, shown
 from riverrun.clock import Pace
@@ -34,14 +34,16 @@ from riverrun.plan.nodes import (
     Node,
     Output,
     Select,
+    SparkStep,
     Step,
     Union,
     Where,
     WithColumns,
+    WithTime,
 )
 from riverrun.plan.rows import changes, form_of, key_of, table_of
 from riverrun.processor import Event
-from riverrun.schema import RESERVED, Column, Schema, quoted
+from riverrun.schema import RESERVED, Column, Schema, parse, quoted
 from riverrun.sinks.kafka.sink import Topic
 from riverrun.times import ColumnTime
 
@@ -152,8 +154,8 @@ class Relation:
         self,
         database: str,
         *,
-        table: str,
         on: On,
+        table: str | None = None,
         columns: Sequence[str] | Mapping[str, str] | None = None,
         schema: str | None = None,
         how: LookupHow = "left",
@@ -165,7 +167,8 @@ class Relation:
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> Self:
-        """Add columns of a table that is in a database: `"postgresql://…"` or `"sqlite:///file"`.
+        """Add columns of a table that is in a database, `"postgresql://…"` or `"sqlite:///file"`,
+        or of a file or a folder of files: CSV, JSON or Parquet.
 
         `on` is a column, a list, or `{"column of the stream": "column of the table"}`; `columns`
         are all others of the table, a list, or `{"column of the table": "its name here"}`. Their
@@ -225,7 +228,7 @@ def _frozen(sink: Sink) -> bool:
 
 
 def _origin(node: Node) -> str:
-    while isinstance(node, Where | Select | WithColumns | Map | KeyBy | Explode | Late):
+    while isinstance(node, Where | Select | WithColumns | Map | KeyBy | Explode | WithTime | Late):
         node = node.input
     return node.topic if isinstance(node, ReadTopic) else getattr(node, "name", "union")
 
@@ -324,6 +327,23 @@ def read_again(rows: Relation, topic: str, pace: Pace, at: Location) -> ReadTopi
         topic, schema, read, key[0] if len(key) == 1 else None, ColumnTime("_timestamp"), pace,
         "earliest", "stop", at, table_key=key if changes(node) else (), own=True,
     )  # fmt: skip
+
+
+def key_node(rows: Relation, columns: tuple[str, ...], at: Location) -> KeyBy:
+    if not columns:
+        raise ProgramError("key_by needs at least one column", where=at)
+    for column in columns:
+        rows.node.schema.require(column, at)
+    return KeyBy(rows.node, columns, rows.node.schema, at)
+
+
+def spark_node(
+    rows: Relation, function: Callable[[Any], Any], schema: str, at: Location
+) -> SparkStep:
+    if not callable(function):
+        raise ProgramError("spark() needs a function", where=at, got=shown(function))
+    name = getattr(function, "__name__", "function").strip("<>")
+    return SparkStep(rows.node, function, parse(schema, at), at, name)
 
 
 def late_node(rows: Relation, number: int, at: Location) -> Late:

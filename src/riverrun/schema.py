@@ -95,13 +95,21 @@ class Schema:
             )
 
     def expression(self, text: str) -> str:
-        """A bare column name may be any word, also one of SQL's."""
-        return quoted(text) if text in self else text
+        """A bare column name may be any word, also one of SQL's; `at` may be one anywhere."""
+        return quoted(text) if text in self else _AT.sub(_quoted_at, text)
 
     def suggestion(self, name: str) -> str:
         visible = self.visible.names
         close = get_close_matches(name, visible, n=1)
         return (f"did you mean {close[0]!r}? " if close else "") + f"columns: {', '.join(visible)}"
+
+
+_AT = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\bat\b(?!\s+time\s+zone\b)""", re.IGNORECASE)
+"""Texts and quoted names, to be left alone, and the word that is most often a column's."""
+
+
+def _quoted_at(found: re.Match[str]) -> str:
+    return quoted(found[0]) if found[0].lower() == "at" else found[0]
 
 
 def with_plain_times(type: str) -> str:
@@ -214,7 +222,7 @@ def _type(text: str, ddl: str, where: object) -> str:
     if not re.fullmatch(rf"\w+(\s+({WORDS}))?(\s*\[\s*\d*\s*\])*", outer.strip(), FREE):
         raise _unreadable(ddl, where, f"{text!r} is no type")
     try:
-        return str(_closed().sqltype(text))
+        return str(_closed().sqltype(_AT.sub(_quoted_at, text)))
     except duckdb.Error as error:
         raise _unreadable(ddl, where, first_line(error)) from error
 
@@ -225,7 +233,7 @@ def _unreadable(ddl: str, where: object, why: str) -> ProgramError:
         where=where,
         got=f"{ddl!r}: {why}",
         hint='write it as "name type, name type", e.g. "user string, at timestamp"; inside of a '
-        """struct a name that is an SQL word needs quotes: 'place struct("at" timestamp)'""",
+        """struct a name that is an SQL word needs quotes: 'place struct("end" timestamp)'""",
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, NoReturn, overload
+from typing import Any, Literal, NoReturn, Unpack, overload
 
-from riverrun.arguments import checked, shown
+from riverrun.arguments import checked
 from riverrun.clock import Pace
 from riverrun.durations import UNITS, Duration, microseconds
 from riverrun.errors import ProgramError, caller
@@ -16,15 +16,16 @@ from riverrun.kernels.letters import OnError
 from riverrun.operators.deduplicate import deduplicate
 from riverrun.operators.gather import changes_as_facts
 from riverrun.operators.joins.building import join
-from riverrun.operators.joins.join import Asked, AsOf, How, On, PairTime
+from riverrun.operators.joins.join import Asked, AsOf, How, On, PairTime, TableJoinArguments
 from riverrun.operators.mark_seen import mark_seen
 from riverrun.operators.match.building import Options, timed_out
 from riverrun.operators.match.clauses import Rows, SkipMode
-from riverrun.operators.match.fluent import Pattern, Told, match
+from riverrun.operators.match.fluent import MatchArguments, Pattern, Told, match
 from riverrun.operators.process.building import process
 from riverrun.operators.to_table import to_table, topic_table
+from riverrun.patterned import Patterned
 from riverrun.plan.handed import mapping_of
-from riverrun.plan.nodes import KeyBy, Map, SparkStep
+from riverrun.plan.nodes import Map
 from riverrun.plan.rows import key_of
 from riverrun.processed import Processed
 from riverrun.processor import Event, FrameProcessor, Processor
@@ -33,17 +34,20 @@ from riverrun.relation import (
     Relation,
     applied,
     explode_node,
+    key_node,
     late_node,
     node_of,
     read_again,
+    spark_node,
     union_node,
 )
 from riverrun.schema import parse
+from riverrun.timed import Timed
 
 
 @dataclass(frozen=True)
 @checked
-class Stream(Relation):
+class Stream(Patterned, Timed):
     """Facts, append only."""
 
     def where(self, condition: str) -> Stream:
@@ -78,18 +82,12 @@ class Stream(Relation):
 
     def union(self, *others: Stream) -> Stream:
         """Rows of all streams; they must have the same columns."""
-        at = caller()
-        nodes = tuple(node_of(other, "union", at) for other in (self, *others))
-        return replace(self, node=union_node(nodes, at))
+        nodes = tuple(node_of(other, "union", caller()) for other in (self, *others))
+        return replace(self, node=union_node(nodes, caller()))
 
     def key_by(self, *columns: str) -> Stream:
         """Set the key that rows are written with."""
-        at, schema = caller(), self.node.schema
-        if not columns:
-            raise ProgramError("key_by needs at least one column", where=at)
-        for column in columns:
-            schema.require(column, at)
-        return replace(self, node=KeyBy(self.node, columns, schema, at))
+        return replace(self, node=key_node(self, columns, caller()))
 
     def group_by(
         self, *columns: str, name: str | None = None, on_error: OnError | None = None
@@ -130,6 +128,18 @@ class Stream(Relation):
         )  # fmt: skip
         return replace(self, node=node)
 
+    @overload
+    def match(
+        self,
+        pattern: str | Pattern,
+        *,
+        on_arrival: Literal[False] = ...,
+        **asked: Unpack[MatchArguments],
+    ) -> Stream: ...
+    @overload
+    def match(
+        self, pattern: str | Pattern, *, on_arrival: Literal[True], **asked: Unpack[MatchArguments]
+    ) -> Table: ...
     def match(
         self,
         pattern: str | Pattern,
@@ -141,23 +151,24 @@ class Stream(Relation):
         timeouts: bool = False,
         max_rows: int = 10_000,
         match_numbers: Duration | None = None,
+        on_arrival: bool = False,
         name: str | None = None,
         on_error: OnError | None = None,
-    ) -> Stream:
+    ) -> Stream | Table:
         """Find a pattern in the rows of each key: the row-pattern clause of SQL, or `rr.pattern()`.
 
         `by`, `measures`, `rows` ("one" or "all") and `after` are for the latter. With `timeouts`,
         partial matches that run out of time are in `.timed_out`. A match has at most `max_rows`;
-        `match_numbers` is how long MATCH_NUMBER() counts on. See docs/patterns.md.
+        `match_numbers` is how long MATCH_NUMBER() counts on. With `on_arrival` matches do not wait
+        for the clock, and stragglers correct them: it gives a table. See docs/patterns.md.
         """
-        options = Options(name, timeouts, max_rows, match_numbers, on_error)
+        options = Options(
+            name=name, timeouts=timeouts, max_rows=max_rows, match_numbers=match_numbers,
+            on_arrival=on_arrival, on_error=on_error,
+        )  # fmt: skip
         told = Told(by=by, measures=measures, rows=rows, after=after)
-        return Stream(self.registry, match(self.node, pattern, told, options, caller()))
-
-    @property
-    def timed_out(self) -> Stream:
-        """The partial matches of `.match(…, timeouts=True)` that ran out of time."""
-        return Stream(self.registry, timed_out(self.node, caller()))
+        node = match(self.node, pattern, told, options, caller())
+        return Table(self.registry, node) if on_arrival else Stream(self.registry, node)
 
     def process(
         self,
@@ -200,28 +211,18 @@ class Stream(Relation):
         self,
         other: Table,
         *,
-        on: On,
-        how: Literal["inner", "left"] = ...,
         as_of: AsOf | None = ...,
-        history: Duration | None = ...,
         corrections: Literal[False] = ...,
-        prefix: str | None = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
+        **asked: Unpack[TableJoinArguments],
     ) -> Stream: ...
     @overload
     def join(
         self,
         other: Table,
         *,
-        on: On,
-        how: Literal["inner", "left"] = ...,
         as_of: Literal["event time"],
-        history: Duration | None = ...,
         corrections: Literal[True],
-        prefix: str | None = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
+        **asked: Unpack[TableJoinArguments],
     ) -> Table: ...
     def join(
         self,
@@ -253,17 +254,12 @@ class Stream(Relation):
         `prefix` is put before the right side's names. `how` is inner, left, right or full; of
         tables inner or left.
         """
-        at = caller()
-        if within is not None and (before is not None or after is not None):
-            raise ProgramError("within is both before and after: give one or the other", where=at)
-        if within is not None:
-            before = after = within
         asked = Asked(
-            on=on, how=how, at=at, prefix=prefix, name=name, on_error=on_error, before=before,
-            after=after, condition=where, time=time, as_of=as_of, history=history,
-            corrections=corrections,
+            on=on, how=how, at=caller(), prefix=prefix, name=name, on_error=on_error,
+            within=within, before=before, after=after, condition=where, time=time, as_of=as_of,
+            history=history, corrections=corrections,
         )  # fmt: skip
-        node = join(self.node, node_of(other, "join", at), asked)
+        node = join(self.node, node_of(other, "join", asked.at), asked)
         return Table(self.registry, node) if corrections else Stream(self.registry, node)
 
     def to_table(
@@ -309,12 +305,7 @@ class Stream(Relation):
         The function works row by row (no aggregates, no joins) and keeps the columns that start
         with two underscores.
         """
-        at = caller()
-        if not callable(function):
-            raise ProgramError("spark() needs a function", where=at, got=shown(function))
-        name = getattr(function, "__name__", "function").strip("<>")
-        node = SparkStep(self.node, function, parse(schema, at), at, name)
-        return replace(self, node=node)
+        return replace(self, node=spark_node(self, function, schema, caller()))
 
 
 @dataclass(frozen=True)
@@ -393,6 +384,11 @@ class Table(Relation):
         A row that changes gives two, the old one ("-") first.
         """
         return Stream(self.registry, changes_as_facts(self.node, name=name, at=caller()))
+
+    @property
+    def timed_out(self) -> Stream:
+        """Of `.match(…, on_arrival=True, timeouts=True)`: partial matches that ran out of time."""
+        return Stream(self.registry, timed_out(self.node, caller()))
 
     @property
     def late(self) -> Stream:

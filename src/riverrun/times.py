@@ -1,4 +1,5 @@
-"""When an event happened: by a column, a repaired device clock, the broker, or the batch."""
+"""When an event happened: by a column or an expression, a repaired device clock, the broker, or the
+batch."""
 
 from __future__ import annotations
 
@@ -29,6 +30,20 @@ class ColumnTime:
 
     def __str__(self) -> str:
         return self.column
+
+
+@dataclass(frozen=True)
+class ExpressionTime:
+    """What an expression over a record's columns gives."""
+
+    said: str
+    """As the program has it."""
+    expression: str
+    columns: ClassVar[tuple[str, ...]] = ()
+    added: ClassVar[tuple[Column, ...]] = (Column("event_time", "TIMESTAMP"),)
+
+    def __str__(self) -> str:
+        return self.said
 
 
 @dataclass(frozen=True)
@@ -81,7 +96,7 @@ class ProcessingTime:
         return "processing time"
 
 
-EventTime = ColumnTime | DeviceTime | AppendTime | ProcessingTime
+EventTime = ColumnTime | ExpressionTime | DeviceTime | AppendTime | ProcessingTime
 
 
 @checked

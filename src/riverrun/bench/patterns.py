@@ -11,7 +11,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from riverrun.bench import load, results
+from riverrun.bench import load, results, rules
 from riverrun.bench.harness import Bench
 from riverrun.bench.report import Report
 from riverrun.bench.window import PER_SECOND
@@ -99,4 +99,5 @@ def bench(settings: Settings, sizes: Sizes) -> Report:
         run.throughput()
         run.per_key()
         run.endless()
+        rules.measure(run.report, sizes.events // 2, sizes.batch)
         return run.report

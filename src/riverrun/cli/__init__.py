@@ -16,8 +16,8 @@ from riverrun.errors import JobError, RiverrunError
 
 COMMANDS = (
     "backup", "bench", "capture", "check", "clocks", "control", "dead", "demo", "describe", "down",
-    "lag", "package", "pause", "produce", "ps", "rebuild", "restore", "resume", "run", "search",
-    "status", "stop", "submit", "tail", "topics", "try", "up", "verify",
+    "lag", "package", "pause", "produce", "ps", "rebuild", "restore", "resume", "rules", "run",
+    "search", "status", "stop", "submit", "tail", "topics", "try", "up", "verify",
 )  # fmt: skip
 
 

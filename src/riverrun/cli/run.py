@@ -12,6 +12,8 @@ from riverrun.cli.live import LiveView, graceful
 from riverrun.cli.program_file import load_app
 from riverrun.config import load
 
+MADE_OF = ("recent", "given", "fields")
+
 
 @click.command()
 @click.argument("program", type=click.Path(path_type=Path))
@@ -26,6 +28,11 @@ from riverrun.config import load
     help="Keep the results of a half-written batch, though the program has changed since.",
 )
 @click.option("--once", is_flag=True, help="Read what there is, then stop.")
+@click.option(
+    "--close",
+    is_flag=True,
+    help="With --once: in the end windows close, and rows that wait leave.",
+)
 @click.option(
     "--max-events",
     type=click.IntRange(min=1),
@@ -57,9 +64,14 @@ def command(
     riverrun run app.py                       on the embedded broker and local Spark
     riverrun run app.py --brokers host:9092   on any cluster; see riverrun.toml for TLS and SASL
     riverrun run app.py --once                read what there is, then stop
+    riverrun run app.py --once --close        the same, and the last windows close: a backfill
     """
     from riverrun.runtime.run import Options, started  # noqa: PLC0415 - Spark only when it is needed
 
+    if options["close"] and not options["once"]:
+        raise click.UsageError(
+            "--close goes with --once: a program that runs on closes by its clock"
+        )
     app = load_app(program)
     settings = load().override(brokers=brokers, master=master, environment=environment)
     view = LiveView(app.name, quiet=as_json)
@@ -72,5 +84,5 @@ def command(
 
 
 def _told(status: dict[str, Any]) -> dict[str, Any]:
-    """Without the counts that alerts are made of."""
-    return {name: fact for name, fact in status.items() if name != "recent"}
+    """Without what alerts and warnings are made of."""
+    return {name: fact for name, fact in status.items() if name not in MADE_OF}

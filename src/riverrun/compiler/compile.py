@@ -12,12 +12,12 @@ from riverrun.columns import HIDDEN, PLACE
 from riverrun.compiler.functions import functions_of
 from riverrun.compiler.loading import loading
 from riverrun.compiler.passes import passed
-from riverrun.compiler.paths import paths, relation_of
+from riverrun.compiler.paths import paths, relation_of, times
 from riverrun.edges import Edge
 from riverrun.errors import ProgramError
-from riverrun.kernels.program import Branch, PlacedStep, Program, ReadTopic, SparkSpec
+from riverrun.kernels.program import Branch, PlacedStep, Program, ReadTopic, SparkSpec, Timing
 from riverrun.outputs import OutputSpec
-from riverrun.plan.nodes import Node, Output, Plan, SparkStep, Step
+from riverrun.plan.nodes import Node, Output, Plan, SparkStep, Step, WithTime
 from riverrun.plan.rows import changes, form_of, inputs_of, key_of, nodes_of, origins, steps_of
 from riverrun.schema import METADATA, column_list, quoted
 from riverrun.sinks.kafka.dead import dead_output
@@ -27,6 +27,8 @@ def compile_program(given: Plan) -> Program:
     plan = passed(given)
     nodes, steps = nodes_of(plan.outputs), steps_of(plan.outputs)
     sparks = [node for node in nodes if isinstance(node, SparkStep)]
+    timed = [node for node in nodes if isinstance(node, WithTime)]
+    _refuse_same_names(timed)
     branches = [
         *(branch for step in steps for branch in _into_step(step)),
         *(branch for step in sparks for branch in _into_spark(step)),
@@ -43,6 +45,7 @@ def compile_program(given: Plan) -> Program:
         spark_steps=tuple(SparkSpec(step.name, step.input.schema.visible) for step in sparks),
         delivery=plan.delivery,
         functions=functions_of(plan.outputs),
+        timings=tuple(timing for node in timed for timing in _timings(node)),
     )
     return replace(program, loading=loading(steps, program.own_topics))
 
@@ -91,6 +94,8 @@ def _paces(node: Node) -> dict[str, Pace]:
     """The same for what comes after a node."""
     if isinstance(node, ReadTopic):
         return {node.topic: node.pace}
+    if isinstance(node, WithTime):
+        return {node.keeper(each): node.pace for each in _topics(node)}
     if not isinstance(node, Step):
         return _slowest(map(_paces, inputs_of(node)))
     leaving = node.does.leaving
@@ -98,6 +103,31 @@ def _paces(node: Node) -> dict[str, Pace]:
         return {node.name: Pace(0, 0, "tick")}
     found = _clock(node)
     return {n: replace(pace, lateness=pace.lateness + leaving.delay) for n, pace in found.items()}
+
+
+def _topics(node: WithTime) -> list[str]:
+    return [each.topic for each in origins(node) if isinstance(each, ReadTopic)]
+
+
+def _refuse_same_names(nodes: list[WithTime]) -> None:
+    """Each time has a clock of its own, and the clock a name."""
+    known: dict[str, WithTime] = {}
+    for node in nodes:
+        for topic in _topics(node):
+            other = known.setdefault(node.keeper(topic), node)
+            if other is not node:
+                raise ProgramError(
+                    f"two times of the topic {topic!r} have the name {node.name!r}",
+                    where=node.at,
+                    got=f"the other one is at {other.at}",
+                    hint='tell them apart: .with_time(…, name="…"), or use the first one twice',
+                )
+
+
+def _timings(node: WithTime) -> Iterator[Timing]:
+    for origin, query in times(node):
+        assert query is not None
+        yield Timing(origin.name, node.keeper(origin.name), query)
 
 
 def _slowest(several: Iterable[dict[str, Pace]]) -> dict[str, Pace]:

@@ -27,6 +27,7 @@ from riverrun.plan.nodes import (
     Versions,
     Where,
     WithColumns,
+    WithTime,
 )
 from riverrun.plan.rows import changes, inputs_of, key_of, nodes_of, steps_of
 from riverrun.schema import Schema, columns_text, plain, quoted
@@ -189,6 +190,9 @@ def operation(node: Node) -> str:
             return f"{word} {', '.join(_computed(*pair) for pair in node.columns)}"
         case Explode():
             return f"explode {node.column}"
+        case WithTime():
+            late = f", lateness {duration_text(node.pace.lateness)}" if node.pace.lateness else ""
+            return f"with_time {plain(node.time)}{late}"
         case KeyBy():
             return f"key_by {', '.join(node.columns)}"
         case Map() | SparkStep():

@@ -23,9 +23,10 @@ from riverrun.plan.nodes import (
     Versions,
     Where,
     WithColumns,
+    WithTime,
 )
 from riverrun.plan.rows import form_of
-from riverrun.schema import column_list, in_range, quoted
+from riverrun.schema import column_list, in_range, literal, plain, quoted
 
 Path = tuple[Edge, str | None]
 """Where rows come from, and the query; None passes them on as they are."""
@@ -50,7 +51,7 @@ def paths(node: Node) -> Iterator[Path]:
                     yield origin, _member(node, index, relation_of(query))
         case KeyBy():
             yield from paths(node.input)
-        case Where() | Select() | WithColumns() | Map() | Explode() | Versions():
+        case Where() | Select() | WithColumns() | Map() | Explode() | WithTime() | Versions():
             for origin, query in paths(node.input):
                 yield origin, _stateless(node, relation_of(query))
         case _:
@@ -68,8 +69,21 @@ def _member(node: Union, index: int, source: str) -> str:
     return f"SELECT {columns}, __at, __pos, {sub} FROM {source}"
 
 
-def _stateless(node: Where | Select | WithColumns | Map | Explode | Versions, source: str) -> str:
+def times(node: WithTime) -> Iterator[Path]:
+    """The new times, and positions, of all rows that have one."""
+    for origin, query in paths(node.input):
+        at = f"TRY(({node.time})::TIMESTAMP)"
+        yield origin, f"SELECT {at} AS __at, __pos, __sub FROM {relation_of(query)}"
+
+
+def _stateless(
+    node: Where | Select | WithColumns | Map | Explode | WithTime | Versions, source: str
+) -> str:
     match node:
+        case WithTime():
+            at = f"TRY(({node.time})::TIMESTAMP)"
+            missing = f"error({literal(f'no time: {plain(node.time)} gives none')})::TIMESTAMP"
+            return f"SELECT * REPLACE (coalesce({at}, {missing}) AS __at) FROM {source}"
         case Where():
             return _where(node, source)
         case Select():

@@ -30,11 +30,13 @@ class ControlLog:
     def exists(self) -> bool:
         return self.topic in {topic.name for topic in admin.topics(self.client)}
 
-    def send(self, command: Command) -> int:
-        """Adds a command; returns the offset up to which it has to be read to have taken effect."""
+    def send(self, *commands: Command) -> int:
+        """Adds commands; returns the offset up to which it has to be read for them to have taken
+        effect."""
         self.make()
         sender = Sender(self.client, self.topic)
-        sender.send(Record(command.encoded()))
+        for command in commands:
+            sender.send(Record(command.encoded()))
         sender.flush()
         return self.end()
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import polars as pl
 
-from riverrun.kernels import moments, multisets, sketches
+from riverrun.kernels import bounded, moments, multisets, sketches
 from riverrun.kernels.own_aggregates import kind_of
 from riverrun.kernels.parts import (
     FINITE_S,
@@ -45,6 +45,14 @@ EXACT_INSTEAD = {
     "approx_percentile": "rr.percentile",
     "approx_top": "rr.top",
     "approx_counts": "rr.sum of a condition, or rr.top",
+    "max_by": ".top(1, by=…)",
+    "min_by": ".bottom(1, by=…)",
+    "earliest": "rr.collect",
+    "latest": "rr.collect",
+    "largest": ".top(n, by=…)",
+    "smallest": ".bottom(n, by=…)",
+    "distinct_values": "rr.collect",
+    "correlation": "rr.collect of both",
 }
 """What cannot take rows out again, and what can."""
 
@@ -96,6 +104,11 @@ def _top(values: pl.Expr, each: Aggregation) -> pl.Expr:
     return values.map_batches(lambda lists: multisets.top(lists, each.k, whole=whole))
 
 
+def _binned(values: pl.Expr, each: Aggregation) -> pl.Expr:
+    edges = tuple(map(float, each.values))
+    return values.map_batches(lambda lists: multisets.binned(lists, edges))
+
+
 def _counts(cells: pl.Expr, each: Aggregation) -> pl.Expr:
     asked = pl.Series(each.values, dtype=sketches.COUNTABLE[each.argument])
     return cells.map_batches(lambda lists: sketches.counts_of(lists, asked))
@@ -132,7 +145,11 @@ DISTINCT = _multiset(COUNTED, _number_of)
 PERCENTILE = _multiset(NUMBERED, _percentile)
 TOP = _multiset(COUNTED, _top)
 HEAVIEST = _multiset(WEIGHED, _top)
-BOTH = {"distinct": DISTINCT, "percentile": PERCENTILE, "top": TOP, "heaviest": HEAVIEST}
+HISTOGRAM = _multiset(COUNTED, _binned)
+BOTH = {
+    "distinct": DISTINCT, "percentile": PERCENTILE, "top": TOP, "heaviest": HEAVIEST,
+    "histogram": HISTOGRAM,
+}  # fmt: skip
 SPREAD = Kind(moments.MOMENTS, moments.variance)
 SIGNED_SPREAD = Kind(moments.SIGNED_MOMENTS, moments.signed_variance, settle=moments.settled)
 
@@ -159,6 +176,7 @@ KINDS: dict[str, Kind] = {
     "collect": Kind(_list(PLACED), lambda p, _: _in_order(p["v"])),
     "variance": SPREAD,
     "stddev": _root(SPREAD),
+    "correlation": Kind(moments.PAIRS, moments.correlation),
     "rate": Kind((N, S), _rate),
     "row_rate": Kind((N,), lambda p, _: p["n"] / p["seconds"]),
     **BOTH,
@@ -213,7 +231,8 @@ SIGNED_FLOATS: dict[str, Kind] = {
     "rate": Kind((SIGNED_N, FINITE_S, *ODD), _rate),
 }
 """Over numbers of a table that may be infinite, or none."""
-AS_GIVEN = ("count", "first", "last", "sum", "avg", "rate", "variance", "stddev")
+AS_GIVEN = ("count", "first", "last", "sum", "avg", "rate", "variance", "stddev", "max_by",
+            "min_by", "earliest", "latest", "correlation")  # fmt: skip
 """What tells 0.0 and -0.0 apart, or adds them up; to others they are one value."""
 LONG = re.compile(r"U?HUGEINT|DECIMAL\((19|[23].)")
 """Numbers whose sum DuckDB may find too large."""
@@ -223,6 +242,8 @@ def _kind(aggregation: Aggregation) -> Kind:
     name = aggregation.kind
     if aggregation.own is not None:
         return kind_of(aggregation.own, signed=aggregation.signed)
+    if name in bounded.NAMES:
+        return bounded.kind_of(aggregation)
     if name == "top" and aggregation.weight is not None:
         name = "heaviest"
     elif name == "rate" and aggregation.expression is None:
@@ -264,7 +285,8 @@ def _sql(aggregation: Aggregation, template: str) -> str:
     wide = "HUGEINT" if of in (*WHOLE, "HUGEINT") else "DOUBLE"
     return template.format(
         x=x,
-        given="true" if aggregation.expression is None else f"{x} IS NOT NULL",
+        given=_given(x, aggregation),
+        other=f"({aggregation.other})",
         sign="__op" if aggregation.signed else "1",
         sum=wide,
         weight=f"coalesce(({aggregation.weight})::{wide}, 0)",
@@ -272,9 +294,19 @@ def _sql(aggregation: Aggregation, template: str) -> str:
     )
 
 
+def _given(x: str, aggregation: Aggregation) -> str:
+    if aggregation.expression is None:
+        return "true"
+    other = "" if aggregation.other is None else f" AND ({aggregation.other}) IS NOT NULL"
+    return f"{x} IS NOT NULL{other}"
+
+
 def _value(aggregation: Aggregation) -> str:
     """The argument, such that equal values are the same, and can be added up."""
     x, type = f"({aggregation.expression})", aggregation.argument
+    if aggregation.kind == "histogram":  # the number of the bin
+        edges = (f"({x} >= {edge!r}::DOUBLE)::BIGINT" for edge in aggregation.values)
+        return f"({' + '.join(edges)})"
     if type in FLOATS and aggregation.kind not in AS_GIVEN:
         return x if aggregation.kind == "collect" and not aggregation.signed else f"({x} + 0)"
     if aggregation.total == "DOUBLE" and LONG.match(type or ""):

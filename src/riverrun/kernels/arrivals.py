@@ -8,11 +8,18 @@ from __future__ import annotations
 from riverrun.clock import Now
 from riverrun.columns import TRUNCATED
 from riverrun.durations import END, duration_text
+from riverrun.formats import keys
 from riverrun.kernels import positions
 from riverrun.kernels.letters import LAST
 from riverrun.kernels.program import ReadTopic
 from riverrun.schema import HUGE, LONGEST, METADATA, RESERVED, literal, quoted
-from riverrun.times import AppendTime, ColumnTime, DeviceTime, ProcessingTime
+from riverrun.times import (
+    AppendTime,
+    ColumnTime,
+    DeviceTime,
+    ExpressionTime,
+    ProcessingTime,
+)
 
 TICK = "/*\x01tick*/"
 LATEST = "/*\x01latest*/"
@@ -29,7 +36,7 @@ def at_tick(query: str, source: ReadTopic, now: Now) -> str:
 def arrival(source: ReadTopic) -> str:
     """The query from raw records, as the format wants them, to rows."""
     metadata = [f"{_metadata(name, source)} AS {name}" for name in sorted(source.metadata)]
-    read = source.format.relation(source.fields, source.table_key)
+    read = _with_key(source, source.format.relation(source.fields, source.table_key))
     known = f"SELECT {', '.join(['*', *metadata])} FROM ({read})"
     names = [*source.fields.names, *sorted(source.metadata), *(c.name for c in source.time.added)]
     moment = _moment(source)
@@ -39,6 +46,15 @@ def arrival(source: ReadTopic) -> str:
         *(["__gone", *_marks(source)] if source.table_key else []),
     ]  # fmt: skip
     return f"SELECT {', '.join([*map(quoted, names), *own])} FROM ({_repaired(source, known)})"
+
+
+def _with_key(source: ReadTopic, read: str) -> str:
+    """A stream's key column that a value lacks is that of its record; formats see to a table's."""
+    if source.table_key or source.key is None or source.key not in source.fields:
+        return read
+    own = source.fields.only((source.key,))
+    name, of_record = quoted(source.key), keys.read(own, own.columns[0])
+    return f"SELECT * REPLACE (coalesce({name}, {of_record}) AS {name}) FROM ({read})"
 
 
 def _moment(source: ReadTopic) -> str:
@@ -52,7 +68,7 @@ def _stated_moment(source: ReadTopic) -> str:
     match source.time:
         case ColumnTime(column) if column != "_timestamp":
             return quoted(column)
-        case DeviceTime():
+        case DeviceTime() | ExpressionTime():
             return "event_time"
         case ProcessingTime():
             return f"make_timestamp({TICK})"
@@ -61,8 +77,11 @@ def _stated_moment(source: ReadTopic) -> str:
 
 
 def _repaired(source: ReadTopic, rows: str) -> str:
-    """Rows with the columns of a repaired device time. What is out of any range is null."""
+    """Rows with the columns of a time that is worked out. What is out of any range is null."""
     time = source.time
+    if isinstance(time, ExpressionTime):
+        worked_out = f"TRY(({time.expression})::TIMESTAMP)"
+        return f"SELECT *, {worked_out} AS event_time FROM ({rows})"
     if not isinstance(time, DeviceTime):
         return rows
     received = RECORDED if time.received == "_timestamp" else quoted(time.received)
@@ -154,6 +173,8 @@ def _absent(source: ReadTopic) -> dict[str, str]:
     }
     if "_timestamp" in source.time.columns:
         found[f"__timestamp > {LAST}"] = "no time: the record's timestamp is out of range"
+    if isinstance(source.time, ExpressionTime):
+        found["event_time IS NULL"] = f"no time: {source.time.said} gives none"
     if isinstance(source.time, DeviceTime):
         if source.time.received == "_timestamp":
             found["__timestamp <= 0"] = "no time: the record has no timestamp"

@@ -11,11 +11,13 @@ import pyarrow.compute as pc
 
 from riverrun.clock import Now, Punctuation
 from riverrun.columns import TRUNCATED
+from riverrun.durations import END
 from riverrun.edges import DEAD, MARK, Edge
 from riverrun.kafka.records import text_or_base64
 from riverrun.kernels import positions
 from riverrun.kernels.arrivals import arrival, at_tick
 from riverrun.kernels.chunks import Chunk, unpack_all
+from riverrun.kernels.first_look import first_look
 from riverrun.kernels.isolation import isolated
 from riverrun.kernels.letters import (
     AHEAD,
@@ -69,7 +71,7 @@ class LotReader:
         decoded = self._decode(source, lot, now)
         good, dead = _split(decoded, source.on_error)
         marks, good, failed = self._marks(source, good)
-        highs = _highest(source, good, marks)
+        highs = _highest(source, good, marks) | self._other_times(source, good, now)
         good = good.drop_columns(["__producer"]) if source.producer else good
         routed = self.router.along(self.program.branches_of(source.edge), good, now.clocks)
         seq = int(decoded["__pos"][0].as_py())
@@ -78,6 +80,8 @@ class LotReader:
         if verdict.aside:
             chunks += self.router.packed(DEAD, _dead_letters(lot, source, verdict.aside), seq)
         counts = Status(events=lot.records.num_rows, rows=routed.rows, **verdict.counts)
+        if now.first:
+            counts.add(first_look(source, lot.records, good))
         return Reading(chunks, highs, counts)
 
     def from_spark(self, edge: Edge, rows: pa.Table) -> Iterator[Chunk]:
@@ -110,6 +114,21 @@ class LotReader:
         query = at_tick(self.arrivals[source.topic], source, now)
         given = source.format.prepared(lot.records, source.fields, source.table_key)
         return self.evaluator.run(query, lot=given)
+
+    def _other_times(self, source: ReadTopic, rows: pa.Table, now: Now) -> dict[TimeKeeper, int]:
+        """The highest of each further event time that is not too far ahead. What fails is told
+        where it is used."""
+        last = now.tick + source.max_ahead if now.wall and source.max_ahead is not None else END
+        found: dict[TimeKeeper, int] = {}
+        for each in self.program.timings:
+            if each.topic == source.topic:
+                timed, _ = isolated(
+                    self.evaluator, each.query, rows, line=each.keeper, on_error="drop"
+                )
+                known = pc.less_equal(timed["__at"].cast(pa.int64()), last)
+                timed = timed.filter(pc.fill_null(known, False))
+                found |= _by_partition(each.keeper, timed)
+        return found
 
     def _marks(self, source: ReadTopic, rows: pa.Table) -> tuple[pa.Table, pa.Table, list[Failure]]:
         """Records that only tell the time, and those that are rows."""
@@ -156,11 +175,21 @@ def _latest(source: ReadTopic, rows: pa.Table) -> dict[TimeKeeper, int]:
     if TRUNCATED in rows.column_names:
         # the time of a record is ahead of that of changes which are still to be read
         rows = rows.filter(pc.is_valid(rows[TRUNCATED]))
-    whose = rows["__producer"] if source.producer else positions.partitions(rows["__pos"])
-    times = pa.table({"whose": whose, "at": rows["__at"].cast(pa.int64())})
+    if not source.producer:
+        return _by_partition(source.topic, rows)
+    found = _greatest(rows["__producer"], rows["__at"])
+    return {Producer(source.topic, name): high for name, high in found}
+
+
+def _by_partition(topic: str, rows: pa.Table) -> dict[TimeKeeper, int]:
+    found = _greatest(positions.partitions(rows["__pos"]), rows["__at"])
+    return {Partition(topic, number): high for number, high in found}
+
+
+def _greatest(whose: pa.ChunkedArray, at: pa.ChunkedArray) -> list[tuple[Any, int]]:
+    times = pa.table({"whose": whose, "at": at.cast(pa.int64())})
     found = times.group_by("whose").aggregate([("at", "max")]).to_pylist()
-    named = Producer if source.producer else Partition
-    return {named(source.topic, each["whose"]): each["at_max"] for each in found}
+    return [(each["whose"], each["at_max"]) for each in found]
 
 
 def _dead_letters(lot: Lot, source: ReadTopic, dead: list[Failure]) -> pa.Table:

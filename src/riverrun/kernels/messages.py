@@ -21,6 +21,8 @@ class Status:
     clocks: dict[str, int] = field(default_factory=dict)
     open: bool = False
     """Whether time matters also when nothing arrives."""
+    closes: dict[str, int] = field(default_factory=dict)
+    """The clock at which all that a step keeps will have given what it gives."""
     events: int = 0
     dead: int = 0
     dropped: int = 0
@@ -38,18 +40,29 @@ class Status:
     paused: list[str] = field(default_factory=list)
     highs: dict[str, int] = field(default_factory=dict)
     """The highest event time read of each partition."""
+    given: dict[str, list[str]] = field(default_factory=dict)
+    """Of each topic the columns that some record of the first batch has, and the names in them."""
+    fields: dict[str, list[str]] = field(default_factory=dict)
     holders: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Who holds the clock of each step back (`held_by`), and who is `idle`."""
+    answers: list[dict[str, Any]] = field(default_factory=list)
+    """What steps reply to commands of the control log."""
 
     def add(self, other: Status) -> None:
         self.clocks.update(other.clocks)
         self.holders.update(other.holders)
         self.open = self.open or other.open
+        for name, at in other.closes.items():
+            self.closes[name] = max(at, self.closes.get(name, at))
         self.tick = max(self.tick, other.tick)
         self.control = max(self.control, other.control)
         self.paused = sorted({*self.paused, *other.paused})
+        self.answers = self.answers + other.answers
         for name, high in other.highs.items():
             self.highs[name] = max(high, self.highs.get(name, high))
+        for known, told in ((self.given, other.given), (self.fields, other.fields)):
+            for name, names in told.items():
+                known[name] = sorted({*known.get(name, []), *names})
         self.events += other.events
         self.dead += other.dead
         self.dropped += other.dropped

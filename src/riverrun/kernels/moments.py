@@ -67,6 +67,46 @@ MOMENTS = _parts()
 SIGNED_MOMENTS = (*_parts("", " AND __op > 0"), *_parts(GONE, " AND __op < 0"))
 
 
+def _merged_products(parts: Parts) -> pl.Expr:
+    """The products of distances from both means, from those around the means of each part."""
+    n, x, y = parts["n"], parts["x"], parts["y"]
+    distances = (x / n - x.sum() / n.sum()) * (y / n - y.sum() / n.sum())
+    return (parts["xy"] + pl.when(n > 0).then(n * distances).otherwise(0.0)).sum()
+
+
+def _merged_squares(of: str) -> Callable[[Parts], pl.Expr]:
+    def merge(parts: Parts) -> pl.Expr:
+        each = Moments(parts["n"], parts[of], parts[f"{of}2"])
+        return each.around(each.s.sum() / each.n.sum()).sum()
+
+    return merge
+
+
+def _pairs() -> tuple[Part, ...]:
+    x, y = "{x}::DOUBLE", "{other}::DOUBLE"
+    fit = f"abs({x}) < {LARGEST} AND abs({y}) < {LARGEST}"
+    where = f" FILTER ({{given}} AND {fit})"
+    return (
+        Part("n", f"count(*){where}", total("n")),
+        Part("x", f"coalesce(sum({x}){where}, 0)", total("x")),
+        Part("y", f"coalesce(sum({y}){where}, 0)", total("y")),
+        Part("x2", f"coalesce(var_pop({x}){where} * count(*){where}, 0)", _merged_squares("x")),
+        Part("y2", f"coalesce(var_pop({y}){where} * count(*){where}, 0)", _merged_squares("y")),
+        Part("xy", f"coalesce(covar_pop({y}, {x}){where} * count(*){where}, 0)", _merged_products),
+        Part("odd", f"count(*) FILTER ({{given}} AND NOT ({fit}))", total("odd")),
+    )
+
+
+PAIRS = _pairs()
+
+
+def correlation(parts: Parts, _: Aggregation) -> pl.Expr:
+    """Pearson's, null where one of both does not vary, NaN with values whose squares are none."""
+    varies = (parts["x2"] > 0) & (parts["y2"] > 0)
+    known = (parts["xy"] / (parts["x2"].sqrt() * parts["y2"].sqrt())).clip(-1.0, 1.0)
+    return pl.when(parts["odd"] > 0).then(float("nan")).when(varies).then(known)
+
+
 def variance(parts: Parts, _: Aggregation) -> pl.Expr:
     """That of a sample; null for fewer than two values."""
     return _variance(_moments(parts), parts["odd"])

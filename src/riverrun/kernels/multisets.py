@@ -89,6 +89,18 @@ def top(lists: pl.Series, k: int, *, whole: bool = False) -> pl.Series:
     return gathered(first, len(lists), lists.name)
 
 
+def binned(lists: pl.Series, edges: tuple[float, ...]) -> pl.Series:
+    """How many values are in each bin, of multisets of the bins' numbers."""
+    bins, rows = len(edges) + 1, items(lists)
+    counts = np.zeros(len(lists) * bins, np.int64)
+    np.add.at(
+        counts, rows[GROUP].to_numpy() * bins + rows["value"].to_numpy(), rows["n"].to_numpy()
+    )
+    bounds = pl.DataFrame({"lower": [None, *edges], "upper": [*edges, None]})
+    made = pl.concat([bounds] * len(lists)).with_columns(count=pl.Series(counts))
+    return _lists(made.to_struct("bin"), np.arange(1, len(lists) + 1) * bins).alias(lists.name)
+
+
 def percentile(lists: pl.Series, fractions: tuple[float, ...], *, single: bool) -> pl.Series:
     """Percentiles with linear interpolation, as a list or a number; null without values."""
     rows = items(lists)

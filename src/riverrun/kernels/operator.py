@@ -159,6 +159,8 @@ class Result:
     """Rows that could not be processed."""
     waiting: bool | None = None
     """Whether something is to come when time goes on; None: as the step's rows tell."""
+    answers: list[Command] = field(default_factory=list)
+    """What is replied to commands, for the control log: the same on all pages."""
 
 
 @dataclass
@@ -236,6 +238,11 @@ class Operator(ABC):
     @abstractmethod
     def done(self, clock: int) -> int:
         """Rows in state with a time up to this one have nothing more to come of them."""
+
+    def closes(self, last: int) -> int:
+        """The clock at which rows in state up to this time have given all that they give by
+        themselves."""
+        return last + 1
 
     @abstractmethod
     def prepared(self, rows: pl.DataFrame) -> pl.DataFrame:

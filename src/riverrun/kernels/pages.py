@@ -11,7 +11,7 @@ from functools import cached_property
 import polars as pl
 
 from riverrun.clock import Clock, Pace, PartitionTimes, Punctuation, clock, release
-from riverrun.durations import BEGINNING
+from riverrun.durations import BEGINNING, END
 from riverrun.edges import DEAD, MARK, Edge
 from riverrun.kernels.chunks import Chunk, pack, unpack_all
 from riverrun.kernels.kept import Kept, Logged, NotKept, Outside
@@ -39,6 +39,8 @@ class Head:
     """When steps were visited that have timers of processing time."""
     releases: dict[str, int] = field(default_factory=dict)
     """How far the tables of joins are known whose rows wait for them."""
+    closes: dict[str, int] = field(default_factory=dict)
+    """The clock at which what steps keep will have given all that it gives."""
 
 
 class Moment:
@@ -57,7 +59,8 @@ class Moment:
     def clock(self, step: PlacedStep, before: int) -> Clock:
         if (step.name, before) not in self.clocks:
             found = clock(self.seen, self.punctuation, step.paces, before)
-            self.clocks[step.name, before] = found
+            at_least = (self.punctuation.closing or {}).get(step.name, BEGINNING)
+            self.clocks[step.name, before] = found._replace(time=max(found.time, at_least))
         return self.clocks[step.name, before]
 
     def release(self, step: PlacedStep, before: int) -> int:
@@ -109,10 +112,13 @@ class PageKernel:
             batch = self._batch(step, visit, moment)
             if batch is not None:
                 result = self._advanced(step, visit, batch)
+                if visit.page == 0:  # they are the same on all pages
+                    visit.status.answers += [vars(each) for each in result.answers]
                 self._send(step, visit, result)
         head.times = moment.times
         visit.out += [chunk for rest in visit.came.values() for chunk in rest]
         visit.status.clocks, visit.status.open = head.clocks, any(head.open.values())
+        visit.status.closes = head.closes
         visit.out.append(visit.status.chunk(page))
         encoded = json.dumps(vars(head)).encode()
         return (None if encoded == head_bytes else encoded), visit.out
@@ -124,7 +130,7 @@ class PageKernel:
             for ids in head.segments.pop(name, {}).values():
                 for each in ids:
                     store.remove(each)
-            for known in (head.clocks, head.open, head.ticks, head.releases):
+            for known in (head.clocks, head.open, head.ticks, head.releases, head.closes):
                 known.pop(name, None)
 
     def _moment(self, times: str, marks: list[bytes]) -> Moment:
@@ -188,8 +194,13 @@ class PageKernel:
             name: save(rows, visit.store, self.cache, scope) for name, rows in state.lists.items()
         }
         head.segments[step.name] = {n: ids for n, ids in (known | saved).items() if ids}
-        waiting = state.last_time() > step.does.done(batch.after)
+        last = state.last_time()
+        waiting = last > step.does.done(batch.after)
         head.open[step.name] = waiting if result.waiting is None else result.waiting
+        if head.open[step.name] and last < END:
+            head.closes[step.name] = step.does.closes(last)
+        else:
+            head.closes.pop(step.name, None)
         return result
 
     def _send(self, step: PlacedStep, visit: Visit, result: Result) -> None:

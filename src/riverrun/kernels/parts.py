@@ -26,6 +26,8 @@ class Aggregation:
     fractions: tuple[float, ...] = ()
     k: int = 0
     weight: str | None = None
+    other: str | None = None
+    """A second expression; a row without a value of it counts for nothing."""
     values: tuple[str | int | float | bool, ...] = ()
     compared_to: int = 0
     """Microseconds to the earlier window that the result is compared with; 0 is none."""
@@ -37,6 +39,8 @@ class Aggregation:
         """What its parts depend on."""
         found = asdict(replace(self, own=None))
         del found["own"]
+        if self.other is None:  # as checkpoints have it that know of none
+            del found["other"]
         return found if self.own is None else {**found, "state": self.own.state.ddl()}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
@@ -16,8 +16,9 @@ from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.operator import Operator
 from riverrun.outputs import Delivery, OutputSpec
+from riverrun.partitions import Partition
 from riverrun.schema import Schema
-from riverrun.times import EventTime
+from riverrun.times import EventTime, ExpressionTime
 
 CLOSED = "/*\x01closed*/"
 """Stands in a query for the last slot that is closed."""
@@ -85,7 +86,19 @@ class ReadTopic:
     @property
     def reads(self) -> tuple[str, ...]:
         """Columns and expressions that reading itself uses."""
-        return (*self.time.columns, self.producer or "", self.punctuation or "")
+        worked_out = self.time.expression if isinstance(self.time, ExpressionTime) else ""
+        return (*self.time.columns, worked_out, self.producer or "", self.punctuation or "")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Another event time of a topic's rows, which has a clock of its own."""
+
+    topic: str
+    keeper: str
+    """The name under which it is kept, in place of a topic's."""
+    query: str
+    """`__at` and `__pos` of the rows that have it."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +163,18 @@ class Program:
     functions: tuple[Function, ...] = ()
     """Those of one's own that queries call."""
     loading: Loading = field(default_factory=Loading)
+    timings: tuple[Timing, ...] = ()
+
+    def with_keepers(self, partitions: Iterable[Partition]) -> list[Partition]:
+        """Partitions, and what keeps other times of the same records."""
+        given = list(partitions)
+        others = [
+            Partition(each.keeper, partition.number)
+            for each in self.timings
+            for partition in given
+            if partition.topic == each.topic
+        ]
+        return sorted({*given, *others})
 
     @property
     def for_writing(self) -> Program:

@@ -6,13 +6,15 @@ A kind of window is a class of its own, in `operators/windows/`, with all that i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import polars as pl
 
-from riverrun.aggregate import Agg, aggregation, is_number, refuse_clash, result_columns
+from riverrun.aggregate import Agg
+from riverrun.aggregation import aggregation, is_number, refuse_clash, result_columns
 from riverrun.columns import RowForm
 from riverrun.durations import END, duration_text
 from riverrun.errors import JobError, Location, ProgramError
@@ -173,6 +175,10 @@ class Aggregate(Operator, Generic[W_co]):
     def done(self, clock: int) -> int:
         return self.window.done(clock - self.updatable)
 
+    def closes(self, last: int) -> int:
+        """What is corrected later has been given all the same."""
+        return last + bisect_left(range(END), last, key=lambda d: self.window.done(last + d))
+
     def prepared(self, rows: pl.DataFrame) -> pl.DataFrame:
         return prepared(rows, self.aggregations)
 
@@ -308,15 +314,20 @@ def _check_comparisons(window: Window, made: tuple[Aggregation, ...], at: Locati
             )
 
 
+_VALUES = {"approx_counts": "of", "histogram": "edges"}
+"""What the values of an aggregate are called."""
+
+
 def _call(each: Aggregation) -> str:
     fractions = [f"{fraction:g}" for fraction in each.fractions]
     listed = each.type.endswith("[]")
     arguments = [
         plain(each.expression or ""),
+        plain(each.other or ""),
         f"[{', '.join(fractions)}]" if fractions and listed else "".join(fractions),
         f"k={each.k}" if each.k else "",
         f"weight={plain(each.weight)}" if each.weight else "",
-        f"of={list(each.values)}" if each.values else "",
+        f"{_VALUES[each.kind]}={list(each.values)}" if each.values else "",
     ]
     text = f"{each.kind}({', '.join(argument for argument in arguments if argument)})"
     period = each.compared_to
@@ -327,5 +338,5 @@ def _aggregate_data(aggregation: Aggregation) -> dict[str, Any]:
     """What it computes over what, and the options that it has."""
     found = vars(aggregation)
     shown = ("name", "kind", "expression", "type")
-    options = ("fractions", "k", "weight", "values", "compared_to")
+    options = ("fractions", "k", "weight", "other", "values", "compared_to")
     return {each: found[each] for each in (*shown, *(o for o in options if found[o]))}

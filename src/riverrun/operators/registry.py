@@ -18,10 +18,12 @@ from riverrun.operators.joins.tables import TableJoin
 from riverrun.operators.joins.versions import VersionJoin
 from riverrun.operators.lookups.lookup import Lookup
 from riverrun.operators.mark_seen import MarkSeen
+from riverrun.operators.match.arrival import MatchOnArrival
 from riverrun.operators.match.kernel import Match
 from riverrun.operators.process.frames import ProcessFrames
 from riverrun.operators.process.rows import Process
 from riverrun.operators.rank import Rank
+from riverrun.operators.rules.kernel import Rules
 from riverrun.operators.to_table import ToTable
 from riverrun.operators.whole.step import Whole
 
@@ -36,9 +38,11 @@ OPERATORS: dict[str, type[Operator]] = {
         Lookup,
         MarkSeen,
         Match,
+        MatchOnArrival,
         Process,
         ProcessFrames,
         Rank,
+        Rules,
         StreamJoin,
         TableJoin,
         ToTable,

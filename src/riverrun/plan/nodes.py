@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from riverrun.clock import Pace
 from riverrun.errors import Location
 from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
@@ -80,6 +81,23 @@ class KeyBy:
     columns: tuple[str, ...]
     schema: Schema
     at: Location
+
+
+@dataclass(frozen=True)
+class WithTime:
+    """Another event time from here on, with a clock of its own."""
+
+    input: Node
+    time: str
+    """An expression."""
+    pace: Pace
+    name: str
+    schema: Schema
+    at: Location
+
+    def keeper(self, topic: str) -> str:
+        """Who keeps the time of a topic's rows: no topic has such a name."""
+        return f"{topic}@{self.name}"
 
 
 @dataclass(frozen=True)
@@ -158,7 +176,7 @@ class Versions:
         return self.table.schema
 
 
-Stateless = Where | Select | WithColumns | Map | Explode | KeyBy | SparkStep | Versions
+Stateless = Where | Select | WithColumns | Map | Explode | KeyBy | WithTime | SparkStep | Versions
 Node = ReadTopic | Stateless | Union | Step | Emitted | Late
 
 

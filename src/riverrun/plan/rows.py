@@ -23,6 +23,7 @@ from riverrun.plan.nodes import (
     Versions,
     Where,
     WithColumns,
+    WithTime,
 )
 from riverrun.schema import Schema
 
@@ -78,7 +79,7 @@ def form_of(node: Node) -> RowForm:
             return "versions"
         case Step():
             return node.does.leaving.form
-        case Where() | Select() | WithColumns() | KeyBy() | Explode():
+        case Where() | Select() | WithColumns() | KeyBy() | Explode() | WithTime():
             return form_of(node.input)
         case _:
             assert_never(node)
@@ -105,7 +106,10 @@ def key_of(node: Node) -> tuple[str, ...]:
         case Union():
             keys = {key_of(each) for each in node.inputs}
             return _still_there(keys.pop() if len(keys) == 1 else (), node.schema)
-        case Where() | Select() | WithColumns() | Map() | Explode() | SparkStep() | Versions():
+        case (
+            Where() | Select() | WithColumns() | Map() | Explode() | WithTime() | SparkStep()
+            | Versions()
+        ):  # fmt: skip
             return passed_on(node.input, node.schema)
         case _:
             assert_never(node)

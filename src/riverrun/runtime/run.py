@@ -24,6 +24,7 @@ from riverrun.errors import ConfigError, TopicError
 from riverrun.kafka import admin, lag
 from riverrun.kafka.topics import KafkaTopics
 from riverrun.kernels import kept
+from riverrun.kernels.first_look import never_given
 from riverrun.kernels.program import Program
 from riverrun.outputs import Need, Places, Sink, destinations
 from riverrun.runtime import capturing, checkpoint, runs, upgrades
@@ -52,6 +53,8 @@ class Options:
     """Forget the checkpoint and start over."""
     once: bool = False
     """Read what there is, then stop."""
+    close: bool = False
+    """With `once`: windows close in the end, and rows that wait leave."""
     max_events: int = 500_000
     keep_written: bool = False
     """Results of a half-written batch stay as they are, though the program changed."""
@@ -62,8 +65,8 @@ class Options:
 class Running:
     """A started application."""
 
-    def __init__(self, query: StreamingQuery, status: Path, checkpoint: Path, tell: Tell) -> None:
-        self.query, self.status_folder = query, status
+    def __init__(self, query: StreamingQuery, job: Job, checkpoint: Path, tell: Tell) -> None:
+        self.query, self.program, self.status_folder = query, job.program, job.status
         self.checkpoint, self.tell = checkpoint, tell
         self.draining_since: float | None = None
         self.waiting: list[str] = []
@@ -90,6 +93,9 @@ class Running:
             over = not self.query.isActive or self._to_end()
             status = self.status()
             if status and status["batch"] != seen:
+                if seen is None:
+                    for text in never_given(self.program, status):
+                        self.tell(f"warning: {text}")
                 seen = status["batch"]
                 yield status
             elif over:
@@ -174,6 +180,7 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
                 places=places,
                 query_id=f"{program.name}-{identity.run}",
                 state_memory=settings.state_memory,
+                close=options.close,
                 kept=folder / checkpoint.FOUND,
             )
             query = start_query(
@@ -183,7 +190,7 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
             checkpoint.note(folder, shape)
             run.note(started_at=time.time())
             tell("running; Ctrl-C stops it")
-            running = Running(query, job.status, folder, tell)
+            running = Running(query, job, folder, tell)
             with capturing.watched(app.captures, settings, tell):
                 yield running
             run.end = "finished" if running.finished else "stopped"

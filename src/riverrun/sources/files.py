@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from riverrun import exact
-from riverrun.control import Command
+from riverrun.control import ANSWER, Command
 from riverrun.errors import InputError, RecordsGone
 from riverrun.kafka.lines import LineFormat
 from riverrun.kafka.records import Record, columns_of
@@ -44,6 +44,12 @@ class MemoryTopics(Source):
 
     def commands(self, application: str, start: int, end: int) -> list[Command]:
         return self.asked[start:end]
+
+    def answer(self, application: str, answers: list[Command]) -> None:
+        known = {each.body.get("to") for each in self.asked if each.kind == ANSWER}
+        for each in answers:
+            if each.body["to"] not in known:
+                self.asked.append(replace(each, offset=len(self.asked)))
 
     def append(self, topic: str, record: Record) -> None:
         self.records.setdefault(Partition(topic, record.partition or 0), []).append(record)
@@ -119,6 +125,9 @@ class FileTopics(Source):
 
     def commands(self, application: str, start: int, end: int) -> list[Command]:
         return self.topics.commands(application, start, end)
+
+    def answer(self, application: str, answers: list[Command]) -> None:
+        self.topics.answer(application, answers)
 
 
 class MemoryPlanner(Planner):

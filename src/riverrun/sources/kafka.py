@@ -26,6 +26,7 @@ from riverrun.kernels.lots import Lot
 from riverrun.kernels.program import ReadTopic
 from riverrun.partitions import Partition, Range, from_texts
 from riverrun.sources.admission import Admitted, Ends, Times, admit
+from riverrun.sources.closing import Closing
 from riverrun.sources.planning import Offset, Planner, first_clocks
 from riverrun.sources.records import lot_of, ranges_per_lot
 from riverrun.sources.source import Circumstances, Source
@@ -57,6 +58,9 @@ class KafkaSource(Source):
 
     def commands(self, application: str, start: int, end: int) -> list[Command]:
         return ControlLog(self.client, application).commands(start, end)
+
+    def answer(self, application: str, answers: list[Command]) -> None:
+        ControlLog(self.client, application).send(*answers)
 
     def lots(self, ranges: Sequence[Range], with_headers: frozenset[str]) -> Iterator[Lot]:
         for found in self._reader.read(ranges_per_lot(ranges), with_headers):
@@ -103,6 +107,7 @@ class KafkaPlanner(Planner):
     ) -> None:
         self.program, self.pacer, self.last_status = job.program, job.pacer, job.last_status
         self.topics, self.book, self.log = topics, book, log
+        self.closing = Closing(job.program) if job.close else None
         self.looked_at = 0.0
         self.partitions: list[Partition] = []
         self.ids: dict[str, str] = {}
@@ -152,16 +157,26 @@ class KafkaPlanner(Planner):
         times = self._times(start)
         admitted = self._admitted(start, begin, reading, times)
         asked = control > start.control and not self.limit  # it takes effect now
-        if not (admitted.ends != start.ends or asked or self._due(start)):
+        reads = admitted.ends != start.ends
+        closing = None if reads else self._closing()
+        if not (reads or asked or self._due(start) or closing is not None):
             end = start
         else:
             end = replace(
                 self._batch(start, begin, admitted, ends),
-                control=control, paused=paused, highs=dict(times.highs),
+                control=control, paused=paused, highs=dict(times.highs), closing=closing,
             )  # fmt: skip
+            if reads and self.closing:
+                self.closing.goes_on()
             self.pacer.begin(sum(place - begin[p] for p, place in admitted.ends.items()))
         self._note(start, admitted, ends, batch=end is not start)
         return end
+
+    def _closing(self) -> dict[str, int] | None:
+        """How far clocks go now that all is read, if windows are to close."""
+        if self.closing is None or self.limit is None:
+            return None
+        return self.closing.next(self.last_status())
 
     def _admitted(self, start: Offset, begin: Ends, ends: Ends, times: Times) -> Admitted:
         own = self.program.own_topics  # they hold nobody

@@ -47,6 +47,8 @@ class Offset:
     """How far tables are to be read before what waits for them."""
     highs: Ends = field(default_factory=dict)
     """The highest event times that were known when the batch was planned."""
+    closing: dict[str, int] | None = None
+    """How far the clocks of steps go at least, where all is read and to be closed."""
 
     def logged(self) -> dict[str, Any]:
         behind = [str(partition) for partition in self.behind]
@@ -63,7 +65,7 @@ class Offset:
         return Punctuation(
             tick=self.tick, ended=self.ended, behind=self.behind, clocks=self.clocks,
             control=self.control, paused=self.paused, batch=self.batch,
-            partitions=counts(self.ends),
+            partitions=counts(self.ends), closing=self.closing,
         )  # fmt: skip
 
 

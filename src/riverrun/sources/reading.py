@@ -25,7 +25,8 @@ def read_ranges(
         reading = reader.read(lot, now)
         said.add(Punctuation(highs=reading.highs))
         yield [*reading.chunks, reading.counts.chunk()]
-    highs = {str(who): high for who, high in said.highs.items() if isinstance(who, Partition)}
+    read = {who: high for who, high in said.highs.items() if who.topic in program.topics}
+    highs = {str(who): high for who, high in read.items() if isinstance(who, Partition)}
     status = Status(tick=now.tick, control=said.control, paused=said.paused, highs=highs)
     told = [status.chunk()]
     yield [*told, *marks(said, program.pages)] if program.steps else told

@@ -27,6 +27,8 @@ class Circumstances:
     """What the last committed batch of this run said; None before the first."""
     folder: Path
     """Of the driver, for what is noted of the job."""
+    close: bool = False
+    """Whether windows are to close when all there is was read."""
 
 
 class Source(ABC):
@@ -50,6 +52,11 @@ class Source(ABC):
     @abstractmethod
     def commands(self, application: str, start: int, end: int) -> list[Command]:
         """A range of the application's control log."""
+
+    @abstractmethod
+    def answer(self, application: str, answers: list[Command]) -> None:
+        """Adds what steps reply to commands, to the same log. A batch that is run again replies
+        again: who reads it goes by the first reply."""
 
     @abstractmethod
     def originals(self, places: list[RecordPlace]) -> Mapping[RecordPlace, Original]:

@@ -63,6 +63,8 @@ class Job:
     query_id: str = ""
     state_memory: int = 1 << 30
     """Bytes of state that a worker holds in memory."""
+    close: bool = False
+    """Whether windows are to close when all there is was read."""
     kept: Path | None = None
     """A folder that all workers see, for what batches are told from outside; None where no batch
     is run again."""
@@ -100,6 +102,7 @@ class RiverrunSource(DataSource):
             collect=job.collect,
             functions=Functions(self.options["job"] if job.program.functions else None),
             originals=job.source.originals,
+            answer=job.source.answer,
             late_alerts=job.program.late_alerts,
         )
 
@@ -141,7 +144,8 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _new_planner(self, job: Job) -> Planner:
         pacer = Pacer(job.max_events, job.batch_seconds)
         told = partial(last_status, job.status)
-        return job.source.planner(Circumstances(job.program, pacer, told, job.status))
+        about = Circumstances(job.program, pacer, told, job.status, close=job.close)
+        return job.source.planner(about)
 
     def initialOffset(self) -> dict[str, Any]:
         return self.planner.first().logged()
@@ -163,10 +167,12 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         target = Offset.of(end)
         dealt = tasks(Offset.of(start), target)
         said = target.punctuation()
+        said.behind = self.job.program.with_keepers(said.behind)
         name, before = self.job.program.name, Offset.of(start).control
         said.commands = self.job.source.commands(name, before, target.control)
         marks = [said, *(Punctuation() for _ in dealt[1:])]
-        now = Now(target.tick, self.job.source.wall, target.clocks)
+        first = target.batch == 1
+        now = Now(target.tick, self.job.source.wall, target.clocks, first)
         return [Task(ranges, mark, now) for ranges, mark in zip(dealt, marks, strict=True)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -15,6 +15,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from riverrun import exact, private
+from riverrun.control import Command
 from riverrun.delivery.alerts import LateShares
 from riverrun.delivery.encode import Line, lines, ordered
 from riverrun.delivery.outbox import Outbox
@@ -70,11 +71,12 @@ class StreamSink(DataSourceStreamArrowWriter):
         collect: Path | None,
         functions: Callable[[], tuple[Function, ...]],
         originals: Fetch,
+        answer: Callable[[str, list[Command]], None],
         late_alerts: Mapping[str, float],
     ) -> None:
         self.program, self.identity, self.places = program, identity, places
         self.status_folder, self.collect, self.originals = status, collect, originals
-        self.functions, self.late_alerts = functions, late_alerts
+        self.functions, self.late_alerts, self.answer = functions, late_alerts, answer
 
     @property
     def evaluator(self) -> Evaluator:
@@ -130,6 +132,8 @@ class StreamSink(DataSourceStreamArrowWriter):
         if self.places is not None:
             for number, each in enumerate(destinations(self.program.outputs, self.places)):
                 each.finish(batchId, [message.receipts[number] for message in told])
+        if total.answers:
+            self.answer(self.program.name, [Command(**each) for each in total.answers])
         shown = [line for message in told for line in message.shown]
         note_status(self.status_folder, self.late_alerts, (batchId, total, shown))
 

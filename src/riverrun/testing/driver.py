@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -38,6 +38,7 @@ from riverrun.operators.lookups.lookup import Lookup
 from riverrun.outputs import OutputSpec
 from riverrun.partitions import Range, counts
 from riverrun.sources.admission import Ends
+from riverrun.sources.closing import Closing
 from riverrun.sources.files import MemoryTopics, as_bytes
 from riverrun.sources.reading import read_ranges
 from riverrun.testing.drawn import Lines, drawn_rows, parse, records
@@ -75,6 +76,16 @@ class Checkpoint:
     clocks: dict[str, int] | None = field(default_factory=dict)
     control: int = 0
     paused: list[str] = field(default_factory=list)
+
+
+class Planned(NamedTuple):
+    """What a batch is to do, as a job would log it."""
+
+    tick: int
+    ends: Ends
+    ended: bool
+    control: int
+    closing: dict[str, int] | None
 
 
 class Driver:
@@ -118,12 +129,13 @@ class Driver:
             each: kept for each, kept in self.topics.records.items() if each.topic not in own
         }
         self.tick = self.started_at
-        self.status = Status()
+        self.status, self.last = Status(), Status()
+        """What all batches told of themselves, and the last one."""
         self.late_shares = LateShares()
         self.written: list[tuple[str, Record]] = []
         """Of the last batch, in topics that the program reads itself."""
         self.outputs: dict[str, list[Line]] = {each.name: [] for each in self.program.outputs}
-        self.history: list[tuple[int, Ends, bool, int]] = []
+        self.history: list[Planned] = []
         self._start_worker()
 
     def _start_worker(self) -> None:
@@ -199,14 +211,23 @@ class Driver:
         """Reads all that was sent, and returns what comes out."""
         return self.batch_up_to(self.topics.ends(), ended=ended)
 
-    def batch_up_to(self, ends: Ends, *, ended: bool = False, control: int | None = None) -> Lines:
-        """Reads up to these offsets, with the control log up to `control` or its end."""
-        control = len(self.topics.asked) if control is None else control
-        found, checkpoint, status = self._run(dict(ends), ended, control)
+    def batch_up_to(self, ends: Ends, *, ended: bool = False) -> Lines:
+        """Reads up to these offsets, with all of the control log."""
+        return self._commit(self._plan(ends, ended=ended))
+
+    def _plan(
+        self, ends: Ends, *, ended: bool = False, closing: dict[str, int] | None = None
+    ) -> Planned:
+        return Planned(self.tick, dict(ends), ended, len(self.topics.asked), closing)
+
+    def _commit(self, planned: Planned) -> Lines:
+        found, checkpoint, status = self._run(planned)
         for topic, record in self.written:
             self.topics.append(topic, record)
-        self.history.append((self.tick, dict(ends), ended, control))
+        self.history.append(planned)
+        self.topics.answer(self.program.name, [Command(**each) for each in status.answers])
         self.checkpoint = checkpoint
+        self.last = status
         self.status.add(status)
         self.late_shares.add(self.program.late_alerts, status)
         for line in found:
@@ -215,7 +236,7 @@ class Driver:
 
     def crash(self) -> None:
         """Runs the next batch and dies before it is committed: nothing of it remains."""
-        self._run(self.topics.ends(), False, len(self.topics.asked))
+        self._run(self._plan(self.topics.ends()))
         self.restart()
 
     def restart(self) -> None:
@@ -229,8 +250,9 @@ class Driver:
         history = self.history
         self._start_over()
         found = Lines()
-        for self.tick, ends, ended, control in history:
-            found += self.batch_up_to(ends, ended=ended, control=control)
+        for planned in history:
+            self.tick = planned.tick
+            found += self._commit(planned)
         return found
 
     def pass_time(self, duration: Duration | timedelta) -> Lines:
@@ -242,6 +264,17 @@ class Driver:
         """The input has ended: every window closes."""
         return self.batch(ended=True)
 
+    def close(self) -> Lines:
+        """All that there is was read, as with `riverrun run --once --close`: windows close, and
+        their clocks are no further than that."""
+        found, closing = self.batch(), Closing(self.program)
+        while (clocks := closing.next(asdict(self.last))) is not None:
+            found += self._commit(self._plan(self.topics.ends(), closing=clocks))
+            if self.written:
+                found += self.batch()
+                closing.goes_on()
+        return found
+
     def table(self, output: str) -> list[dict[str, Any]]:
         """The rows of a table as they stand, by key."""
         rows: dict[str, dict[str, Any]] = {}
@@ -252,23 +285,22 @@ class Driver:
                 del rows[str(line["key"])]
         return [rows[key] for key in sorted(rows)]
 
-    def _run(self, ends: Ends, ended: bool, control: int) -> tuple[list[Line], Checkpoint, Status]:
+    def _run(self, planned: Planned) -> tuple[list[Line], Checkpoint, Status]:
         with run_twice():
-            return self._batch(ends, ended, control)
+            return self._batch(planned)
 
-    def _batch(
-        self, ends: Ends, ended: bool, control: int
-    ) -> tuple[list[Line], Checkpoint, Status]:
-        start = self.checkpoint
+    def _batch(self, planned: Planned) -> tuple[list[Line], Checkpoint, Status]:
+        start, ends, control = self.checkpoint, planned.ends, planned.control
         commands = self.topics.commands(self.program.name, start.control, control)
         paused = paused_after(start.paused, commands, self.program.topics)
         held = {p: end for p, end in ends.items() if p.topic in paused}
         behind = [p for p, end in held.items() if end > start.read.get(p, 0)]
         ends = {p: end for p, end in ends.items() if p not in held}
         punctuation = Punctuation(
-            tick=self.tick, ended=ended, clocks=start.clocks, control=control, paused=paused,
-            commands=commands, behind=behind, batch=len(self.history),
-            partitions=counts(self.topics.ends()),
+            tick=self.tick, ended=planned.ended, clocks=start.clocks, control=control,
+            paused=paused, commands=commands, behind=self.program.with_keepers(behind),
+            batch=len(self.history), partitions=counts(self.topics.ends()),
+            closing=planned.closing,
         )  # fmt: skip
         outbox = Outbox(self.program, self.reader.evaluator, self.topics.originals)
         chunks = self._read(ends, punctuation)

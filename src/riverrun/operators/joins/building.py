@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from riverrun.errors import Location, ProgramError
 from riverrun.operators.joins.join import Asked, Join, JoinSide, On
@@ -20,6 +21,7 @@ WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "U
 
 
 def join(left: Node, right: Node, asked: Asked) -> Step:
+    asked = _bounded(asked)
     at, kind = asked.at, _kind(left, right, asked)
     _check_how(kind, asked)
     on = pairs_of(asked.on, at)
@@ -47,6 +49,14 @@ def join(left: Node, right: Node, asked: Asked) -> Step:
         **kind.own_fields(left, right, schema, asked),
     )
     return Step((left, right), does)
+
+
+def _bounded(asked: Asked) -> Asked:
+    if asked.within is None:
+        return asked
+    if asked.before is not None or asked.after is not None:
+        raise ProgramError("within is both before and after: give one or the other", where=asked.at)
+    return replace(asked, before=asked.within, after=asked.within)
 
 
 def _kind(left: Node, right: Node, asked: Asked) -> type[Join]:

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Required, TypedDict
 
 import polars as pl
 
@@ -42,6 +42,17 @@ RIGHT = "__right"
 """The suffix of hidden columns that both sides have, for those of the right one."""
 
 
+class TableJoinArguments(TypedDict, total=False):
+    """What a join of a stream with a table takes, whichever way the table is joined."""
+
+    on: Required[On]
+    how: Literal["inner", "left"]
+    history: Duration | None
+    prefix: str | None
+    name: str | None
+    on_error: OnError | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Asked:
     """What a program says of a join, beside its two sides."""
@@ -52,6 +63,8 @@ class Asked:
     prefix: str | None = None
     name: str | None = None
     on_error: OnError | None = None
+    within: Duration | None = None
+    """Both before and after."""
     before: Duration | None = None
     after: Duration | None = None
     condition: str | None = None

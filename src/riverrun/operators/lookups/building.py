@@ -14,6 +14,7 @@ from riverrun.kernels.letters import OnError
 from riverrun.operators.joins.building import pairs_of
 from riverrun.operators.joins.join import On
 from riverrun.operators.lookups.database import Away, DatabaseTable, known_columns
+from riverrun.operators.lookups.files import READERS, FileTable
 from riverrun.operators.lookups.lookup import (
     Found,
     How,
@@ -34,14 +35,17 @@ PATIENCE: dict[WhenAway, str] = {
     "set aside": "10 seconds",
     "null": "10 seconds",
 }
-ADDRESSES = 'write it as "postgresql://user@host:5432/database" or "sqlite:///file"'
+ADDRESSES = (
+    'write it as "postgresql://user@host:5432/database" or "sqlite:///file"; of a file, its name: '
+    '"countries.csv"'
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
     """What a program says of a lookup."""
 
-    table: str
+    table: str | None
     on: On
     columns: Sequence[str] | Mapping[str, str] | None
     schema: str | None
@@ -62,7 +66,7 @@ def lookup(rows: Node, database: str, asked: Asked) -> Step:
     pairs = pairs_of(asked.on, at)
     table = _table(database, asked)
     mine, theirs = (tuple(each) for each in zip(*pairs, strict=True))
-    named = f"with_{asked.table.replace('.', '_')}"
+    named = f"with_{table.table.replace('.', '_')}"
     fields = step_fields("lookup", rows, mine, asked.name, named=named, at=at)
     types = _types(table, asked, tuple(zip(mine, fields["key_types"], theirs, strict=True)))
     found = _found(types, theirs, asked)
@@ -122,12 +126,19 @@ def _above_zero(option: str, given: Duration, at: Location) -> int:
 def _table(database: str, asked: Asked) -> DatabaseTable:
     """What is wrong with an address is not shown: it may hold a password."""
     scheme, sign, rest = database.partition("://")
+    path = Path(database).expanduser().absolute()
+    if not sign and (path.suffix.lower() in READERS or path.is_dir()):
+        return FileTable(asked.table or path.stem, path)
     if not sign or scheme not in ("postgresql", "postgres", "sqlite"):
         raise ProgramError(
-            "a lookup needs the address of a PostgreSQL or SQLite database",
+            "a lookup needs the address of a PostgreSQL or SQLite database, or a file",
             where=asked.at,
             got=f"{scheme}://…" if sign else "no address",
             hint=ADDRESSES,
+        )
+    if asked.table is None:
+        raise ProgramError(
+            "a lookup in a database needs a table", where=asked.at, hint='table="customers"'
         )
     for part in asked.table.split(".", 1) if scheme != "sqlite" else [asked.table]:
         check_table(part, asked.table)

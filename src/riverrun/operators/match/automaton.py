@@ -82,11 +82,26 @@ class Automaton:
         ]
 
 
+@dataclass(frozen=True)
+class Known:
+    """What is known of the conditions of variables."""
+
+    always: frozenset[int] = frozenset()
+    """Those that every row may be."""
+    look_back: bool = True
+    """Whether some depend on what earlier rows of the match are."""
+
+
 def automaton_of(
-    source: Text, tree: Tree, variables: tuple[str, ...], *, every: bool = False
+    source: Text,
+    tree: Tree,
+    variables: tuple[str, ...],
+    known: Known = Known(),  # noqa: B008 - frozen
+    *,
+    every: bool = False,
 ) -> Automaton:
-    """`variables`: those with a condition, whose numbers come first. With `every`, all matches are
-    wanted, not only the preferred one."""
+    """`variables` in the order of their numbers. With `every`, all matches are wanted, not only the
+    preferred one."""
     builder = _Builder(source, list(variables))
     end = builder.node("match")
     begin = builder.build(tree, end, hidden=False)
@@ -94,7 +109,7 @@ def automaton_of(
     follow = [builder.reached(after[p]) for p in range(len(after))] + [builder.reached(begin)]
     _refuse_empty(source, follow[-1])
     if not every:
-        follow = _preferred(follow, builder.var)
+        follow = _preferred(follow, builder.var, known)
     kept = _reachable(follow)
     _refuse_unreachable(builder, kept)
     number = {p: n for n, p in enumerate(kept)} | {end: end for end in ENDS}
@@ -106,13 +121,21 @@ def automaton_of(
     )
 
 
-def _preferred(follow: list[list[int]], var: list[int]) -> list[list[int]]:
-    """Without what nothing ever comes to: a match that is there beats all that is left."""
+def _preferred(follow: list[list[int]], var: list[int], known: Known) -> list[list[int]]:
+    """Without what nothing ever comes to: a match that is there beats all that is left, and so does
+    what every row may be, if it leads to the same."""
     cut = [t[: t.index(MATCH) + 1] if MATCH in t else t for t in follow]
     ends = {p for p, targets in enumerate(cut[:-1]) if targets[0] == MATCH}
 
+    def beats(p: int, t: int) -> bool:
+        if p < 0:
+            return False
+        if p in ends and (var[p] == var[t] or var[p] in known.always):
+            return True
+        return var[p] in known.always and not known.look_back and cut[p] == cut[t]
+
     def beaten(targets: list[int], n: int) -> bool:
-        return any(p in ends and var[p] == var[targets[n]] for p in targets[:n])
+        return any(beats(p, targets[n]) for p in targets[:n])
 
     return [[t for n, t in enumerate(each) if t < 0 or not beaten(each, n)] for each in cut]
 
@@ -145,8 +168,8 @@ def _refuse_unreachable(builder: _Builder, kept: list[int]) -> None:
             raise builder.source.error(
                 f"{builder.variables[builder.var[p]]} is never reached",
                 begin,
-                "what is preferred to it is always enough for a match: change their order, or "
-                "make a reluctant quantifier greedy",
+                "what is preferred to it is always enough: change their order, DEFINE what stands "
+                "before it, or make a reluctant quantifier greedy. Nothing comes after TIMEOUT",
             )
 
 

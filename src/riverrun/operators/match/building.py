@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from riverrun.columns import EVENT
 from riverrun.durations import Duration, microseconds
 from riverrun.errors import Location, ProgramError
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.program import ReadTopic
-from riverrun.operators.match.automaton import Automaton, automaton_of
+from riverrun.operators.match.arrival import MatchOnArrival
+from riverrun.operators.match.automaton import Automaton, Known, automaton_of
 from riverrun.operators.match.clauses import Clauses, Skip, clauses_of
-from riverrun.operators.match.conditions import BITS, Columns, conditions_of
+from riverrun.operators.match.conditions import BITS, Columns, Conditions, conditions_of
 from riverrun.operators.match.kernel import Match
 from riverrun.operators.match.measures import Measures, measures_of
 from riverrun.operators.match.navigation import Scope
 from riverrun.operators.match.pattern import Tree, Variable, tree_of, variables_of
 from riverrun.operators.match.search import Matching
-from riverrun.operators.match.spec import TIMED_OUT
+from riverrun.operators.match.spec import TIMED_OUT, MatchSpec
 from riverrun.operators.match.text import Text
 from riverrun.plan.building import checked_policy, step_fields
-from riverrun.plan.nodes import Emitted, Node, Step
+from riverrun.plan.nodes import Emitted, Node, Step, WithTime
 from riverrun.plan.rows import inputs_of
-from riverrun.schema import RESERVED, Column, Schema
+from riverrun.schema import RESERVED, Column, Schema, plain
 
 FOR_EVER = (
     "without WITHIN a match that has begun would be waited for, and its rows kept, for ever: "
@@ -38,6 +40,7 @@ class Options:
     timeouts: bool = False
     max_rows: int = 10_000
     match_numbers: Duration | None = None
+    on_arrival: bool = False
     on_error: OnError | None = None
 
 
@@ -50,6 +53,51 @@ def match(rows: Node, text: str, options: Options, at: Location) -> Step:
     return assembled(rows, found, tree_of(source, found.pattern), options)
 
 
+@dataclass(frozen=True)
+class Read:
+    """What clauses say of rows with certain columns, before it becomes a step."""
+
+    matching: Matching
+    conditions: Conditions
+    measures: Measures
+    columns: Columns
+    variables: tuple[str, ...]
+
+
+def read(
+    schema: Schema,
+    found: Clauses,
+    tree: Tree,
+    options: Options,
+    instead: Mapping[str, tuple[str, ...]] | None = None,
+) -> Read:
+    """`tree` is that of the pattern. `instead`: variables of rows only for which others do not
+    hold."""
+    source = found.source
+    every = found.skip.mode == "every match"
+    variables = _variables(found, tree, instead or {})
+    own = None if instead is None else _own_rows(found, variables, instead)
+    scope = Scope(source, schema, _names(found, variables), own)
+    columns = Columns()
+    defines = {each.name.lower(): each for each in found.defines}
+    conditions = conditions_of(scope, [defines.get(name.lower()) for name in variables], columns)
+    known = _known(conditions, variables, instead or {})
+    automaton = automaton_of(source, tree, variables, known, every=every)
+    measures = measures_of(scope, found.measures, columns, final=found.rows == "one")
+    _require_new_names(found, schema)
+    matching = Matching(
+        automaton,
+        found.within or 0,
+        found.skip.mode,
+        _skip_to(source, found.skip, scope, automaton),
+        conditions.dependent,
+        _max_rows(options.max_rows, source.at),
+        options.timeouts,
+        _instead(variables, instead or {}),
+    )
+    return Read(matching, conditions, measures, columns, variables)
+
+
 def assembled(
     rows: Node,
     found: Clauses,
@@ -57,66 +105,61 @@ def assembled(
     options: Options,
     instead: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Step:
-    """The step of clauses that have been read; `tree` is that of the pattern. `instead`: variables
-    of rows only for which others do not hold."""
-    source, at = found.source, found.source.at
-    every = found.skip.mode == "every match"
-    variables = _variables(found, tree, instead or {})
-    automaton = automaton_of(source, tree, variables, every=every)
-    passed = {name for name in instead or () if name not in {each.name for each in found.defines}}
-    own = (
-        None
-        if instead is None
-        else tuple(n for n, each in enumerate(variables) if each not in passed)
-    )
-    scope = Scope(source, rows.schema, _names(found, variables), own)
-    columns = Columns()
-    defines = {each.name.lower(): each for each in found.defines}
-    conditions = conditions_of(scope, [defines.get(name.lower()) for name in variables], columns)
-    measures = measures_of(scope, found.measures, columns, final=found.rows == "one")
-    numbers = _numbers_for(source, measures, options)
-    _require_new_names(found, rows)
-    matching = Matching(
-        automaton,
-        found.within or 0,
-        found.skip.mode,
-        _skip_to(source, found.skip, scope, automaton),
-        conditions.dependent,
-        _max_rows(options.max_rows, at),
-        options.timeouts,
-        _instead(variables, instead or {}),
-    )
-    named = f"match_by_{'_'.join(name for name, _ in found.partition)}"
+    """The step of clauses that have been read."""
+    at = found.source.at
+    made = read(rows.schema, found, tree, options, instead)
+    columns = made.columns
     keys = tuple(name for name, _ in found.partition)
+    named = f"match_by_{'_'.join(keys)}"
     fields = step_fields("match", rows, keys, options.name, named=named, at=at)
     whole = rows.schema.visible
     given = whole if found.rows == "all" else whole.only(keys)
-    does = Match(
+    columns_given = (*given.columns, *made.measures.columns)
+    does = (MatchOnArrival if options.on_arrival else Match)(
         **fields,
-        schema=Schema((*given.columns, *measures.columns)),
+        schema=Schema((*columns_given, *_own_columns(found, columns_given, options))),
         on_error=checked_policy(options.on_error, rows, at),
         entering=rows.schema,
         text=found.shown,
-        written=_written(found, variables, instead or {}),
-        matching=matching,
-        conditions=conditions,
-        measures=measures,
+        written=_written(found, made.variables, instead or {}),
+        matching=made.matching,
+        conditions=made.conditions,
+        measures=made.measures,
         rows=found.rows,
         carried=tuple(
             dict.fromkeys((*columns.plain, *(given.names if found.rows == "all" else ())))
         ),
         computed=tuple((name, text) for text, name in columns.computed.items()),
         shifted=tuple((name, each) for each, name in columns.shifted.items()),
-        numbers_for=numbers,
+        numbers_for=_numbers_for(found.source, made.measures, options),
     )
     return Step((rows,), does)
+
+
+def _own_rows(
+    found: Clauses, variables: tuple[str, ...], instead: Mapping[str, tuple[str, ...]]
+) -> tuple[int, ...]:
+    """The variables whose rows are in a match, not only passed over."""
+    passed = set(instead) - {each.name for each in found.defines}
+    return tuple(n for n, each in enumerate(variables) if each not in passed)
+
+
+def _known(
+    conditions: Conditions, variables: tuple[str, ...], instead: Mapping[str, tuple[str, ...]]
+) -> Known:
+    said = zip(conditions.own, conditions.near, strict=True)
+    codes = conditions.dependent.codes
+    free = {n for n, each in enumerate(said) if each == (None, None)}
+    free -= {n for n, code in enumerate(codes) if code}
+    free -= {n for n, name in enumerate(variables) if name in instead}
+    return Known(frozenset(free), look_back=bool(codes))
 
 
 def timed_out(node: Node, at: Location) -> Emitted:
     """The output of partial matches, of a step that tells them."""
     if (
         not isinstance(node, Step)
-        or not isinstance(node.does, Match)
+        or not isinstance(node.does, MatchSpec)
         or not node.does.matching.timeouts
     ):
         raise ProgramError(
@@ -203,9 +246,30 @@ def _skip_to(source: Text, skip: Skip, scope: Scope, automaton: Automaton) -> tu
     return members
 
 
+def _own_columns(found: Clauses, given: tuple[Column, ...], options: Options) -> tuple[Column, ...]:
+    """The key of the table that matches are, if they may be corrected."""
+    if not options.on_arrival:
+        return ()
+    if Schema(given).taken(EVENT):
+        places = {each.name.lower(): each.begin for each in found.measures}
+        raise found.source.error(
+            f"the name {EVENT!r} is taken",
+            places.get(EVENT, 0),
+            "with on_arrival=True the result is a table, and has a column of that name as its key: "
+            "rename yours",
+        )
+    return (Column(EVENT, "VARCHAR"),)
+
+
 def _numbers_for(source: Text, measures: Measures, options: Options) -> int | None:
+    place = source.text.upper().find("MATCH_NUMBER")
+    if measures.numbered and options.on_arrival:
+        raise source.error(
+            "MATCH_NUMBER is not for on_arrival=True",
+            place,
+            "a straggler would change the numbers of all later matches of its key",
+        )
     if measures.numbered and options.match_numbers is None:
-        place = source.text.upper().find("MATCH_NUMBER")
         raise source.error(
             "MATCH_NUMBER needs to know how long to count",
             place,
@@ -228,7 +292,7 @@ def require_columns(rows: Node, found: Clauses) -> None:
     for name, begin in found.partition:
         if name not in schema.visible:
             raise source.error(f"there is no column {name!r}", begin, schema.suggestion(name))
-    times = dict.fromkeys(_times(rows))
+    times = dict.fromkeys(time_columns(rows))
     for n, (name, begin) in enumerate(found.order):
         if n or name not in times:
             raise source.error(
@@ -239,21 +303,22 @@ def require_columns(rows: Node, found: Clauses) -> None:
             )
 
 
-def _times(node: Node) -> Iterator[str]:
+def time_columns(node: Node) -> Iterator[str]:
     """The columns that event time is taken from."""
+    if isinstance(node, WithTime):
+        yield plain(node.time)
+        return
     if isinstance(node, ReadTopic):
         added = [each.name for each in node.time.added]
         yield from added[:1] or node.time.columns
         return
     for each in inputs_of(node):
-        yield from _times(each)
+        yield from time_columns(each)
 
 
-def _require_new_names(found: Clauses, rows: Node) -> None:
+def _require_new_names(found: Clauses, schema: Schema) -> None:
     keys = [name for name, _ in found.partition]
-    taken = [
-        Column(name, "") for name in (rows.schema.visible.names if found.rows == "all" else keys)
-    ]
+    taken = [Column(name, "") for name in (schema.visible.names if found.rows == "all" else keys)]
     for each in found.measures:
         if Schema(tuple(taken)).taken(each.name) or each.name.startswith(RESERVED):
             raise found.source.error(f"the name {each.name!r} is taken", each.begin)

@@ -76,7 +76,8 @@ class Clauses:
     defines: list[Named] = field(default_factory=list)
 
 
-def clauses_of(source: Text) -> Clauses:
+def clauses_of(source: Text, *, keyed: bool = False) -> Clauses:
+    """`keyed`: whether the key is known from elsewhere, so that PARTITION BY may be missing."""
     found, seen = Clauses(source), set()
     for head, tokens in _cut(source):
         word = head[0].word
@@ -86,7 +87,7 @@ def clauses_of(source: Text) -> Clauses:
         _read(found, word, head, tokens)
     if "PATTERN" not in seen:
         raise source.error("there is no PATTERN", len(source.text), "PATTERN (a b+ c)")
-    if "PARTITION" not in seen:
+    if "PARTITION" not in seen and not keyed:
         raise source.error(
             "there is no PARTITION BY", 0, "rows are matched key by key: PARTITION BY card"
         )

@@ -261,7 +261,7 @@ class _Asked:
 
     def _running(self, ref: Ref, place: int) -> Code:
         function = str(ref.aggregate)
-        if function not in RUNNING or ref.distinct:
+        if function not in RUNNING or ref.distinct or ref.more:
             known = ", ".join(RUNNING)
             raise self.scope.source.error(
                 f"a condition cannot have {function}", place, f"it may have {known}; measures all"

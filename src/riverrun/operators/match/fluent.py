@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, TypedDict
 
 from riverrun.arguments import checked, names, shown
 from riverrun.durations import Duration, microseconds
 from riverrun.errors import Location, ProgramError, caller
+from riverrun.kernels.letters import OnError
 from riverrun.operators.match import pattern as trees
 from riverrun.operators.match.building import FOR_EVER, Options, assembled, require_columns
 from riverrun.operators.match.building import match as match_text
@@ -32,6 +33,8 @@ class Part:
     eager: bool = False
     strict: bool = False
     """Whether its repetitions stand one directly after the other."""
+    combined: bool = False
+    """Whether its repetitions are any of the rows that fit."""
     left_out: bool = False
     ends_with: str | None = None
 
@@ -45,6 +48,7 @@ class Part:
         said = {
             f"{self.low}{most} times": self.loops,
             "consecutive": self.strict,
+            "in all combinations": self.combined,
             "greedy": self.eager,
             f"until {self.ends_with}": self.ends_with is not None,
             "optional": self.left_out,
@@ -109,7 +113,13 @@ class Pattern:
 
     def consecutive(self) -> Pattern:
         """Rows of the last part stand one directly after the other."""
-        return self._last(strict=True)
+        return self._last(strict=True, combined=False)
+
+    def combinations(self) -> Pattern:
+        """Rows of the last part are any of those that fit, each choice in a match of its own."""
+        if not self.parts or not self.parts[-1].loops:
+            raise ProgramError("combinations are of what is repeated", where=caller())
+        return self._last(combined=True, strict=False)
 
     def until(self, condition: str) -> Pattern:
         """The rows of the last part end before one for which the condition holds."""
@@ -152,6 +162,20 @@ def pattern() -> Pattern:
     return Pattern(at=caller())
 
 
+class MatchArguments(TypedDict, total=False):
+    """What `.match(…)` takes beside the pattern, whichever way its matches are told."""
+
+    by: str | Sequence[str] | None
+    measures: Mapping[str, str] | None
+    rows: Rows | None
+    after: SkipMode | None
+    timeouts: bool
+    max_rows: int
+    match_numbers: Duration | None
+    name: str | None
+    on_error: OnError | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Told:
     """What is asked of the matches of a pattern in Python."""
@@ -184,7 +208,7 @@ def _match(rows: Node, given: Pattern, told: Told, options: Options, at: Locatio
         )
     if not given.parts:
         raise ProgramError("the pattern is empty", where=at, hint='.begin("name", "condition")')
-    every = any(part.follows == "followed_by_any" for part in given.parts)
+    every = any(part.follows == "followed_by_any" or part.combined for part in given.parts)
     after = told.after or ("every match" if every else "past last row")
     _require_known(told, after, at, every=every)
     made = _Made(given, told, at)
@@ -208,7 +232,7 @@ def _require_known(told: Told, after: str, at: Location, *, every: bool) -> None
         raise ProgramError("after is not known", where=at, got=after, hint=", ".join(known))
     if every and after != "every match":
         raise ProgramError(
-            "followed_by_any is for every match",
+            "followed_by_any and combinations are for every match",
             where=at,
             got=f"after={after!r}",
             hint="followed_by takes the next row that fits",
@@ -283,7 +307,8 @@ class _Made:
             return row
         if part.strict:
             return trees.Repeat(row, part.low, part.high, part.eager)
-        again = trees.Sequence((self._passed(f"between {part.name}", (part.name, *end)), row))
+        own = () if part.combined else (part.name,)
+        again = trees.Sequence((self._passed(f"between {part.name}", (*own, *end)), row))
         high = None if part.high is None else part.high - 1
         return trees.Sequence((row, trees.Repeat(again, part.low - 1, high, part.eager)))
 

@@ -28,6 +28,8 @@ class Value:
     ref: Ref
     column: str
     """Of the rows: where it is taken from."""
+    more: tuple[str, ...] = ()
+    """What else an aggregate takes, in SQL over the rows."""
 
     @property
     def direct(self) -> bool:
@@ -67,7 +69,8 @@ def measures_of(scope: Scope, given: list[Named], columns: Columns, *, final: bo
         for node in refs(tree):
             if node.ref not in values:
                 name = f"__v{len(values)}"
-                values[node.ref] = Value(name, node.ref, _column(node.ref, columns))
+                more = tuple(_further(*each, columns) for each in node.ref.more)
+                values[node.ref] = Value(name, node.ref, _column(node.ref, columns), more)
         made.append(_measure(scope, each, tree, values))
     return Measures(tuple(values.values()), tuple(made))
 
@@ -76,6 +79,10 @@ def _column(ref: Ref, columns: Columns) -> str:
     if not ref.value:
         return "" if ref.aggregate else NUMBER
     return columns.of(ref)
+
+
+def _further(text: str, constant: bool, columns: Columns) -> str:
+    return text if constant else quoted(columns.of(Ref(text, "")))
 
 
 def _measure(scope: Scope, given: Named, tree: Tree, values: dict[Ref, Value]) -> Measure:
@@ -180,7 +187,8 @@ def _call(value: Value, order: str = "") -> str:
     if not ref.value:
         return "count(*)"
     distinct = "DISTINCT " if ref.distinct else ""
-    return f"{ref.aggregate}({distinct}{quoted(value.column)}{order})"
+    given = ", ".join((quoted(value.column), *value.more))
+    return f"{ref.aggregate}({distinct}{given}{order})"
 
 
 def _whole(values: list[Value]) -> str:

@@ -59,6 +59,8 @@ class Ref:
     """Of the whole match, not of the rows so far."""
     aggregate: str | None = None
     distinct: bool = False
+    more: tuple[tuple[str, bool], ...] = ()
+    """Of an aggregate of several values: the further ones, and whether each is a constant."""
 
     @property
     def plain(self) -> str | None:
@@ -229,12 +231,31 @@ class _Reader:
         if call == "count_star" or (call == "count" and values[0]["class"] == "STAR"):
             group = self._group_of(values[0]["relation_name"], place) if values else self.scope.own
             return Ref("", "BIGINT", group, final=final, aggregate="count")
-        if len(values) != 1:
-            raise self.scope.source.error("an aggregate here takes one value", place)
-        text, _, group = self._row_value(values[0])
-        distinct = "DISTINCT " if tree["distinct"] else ""
-        type = self.scope.aggregate_type(f"{call}({distinct}{text})", place)
-        return Ref(text, type, group, final=final, aggregate=call, distinct=bool(tree["distinct"]))
+        if not values:
+            raise self.scope.source.error("an aggregate takes a value", place)
+        text, group, more = self._row_values(values)
+        distinct = bool(tree["distinct"])
+        given = ", ".join((text, *(each for each, _ in more)))
+        type = self.scope.aggregate_type(f"{call}({'DISTINCT ' * distinct}{given})", place)
+        return Ref(text, type, group, final=final, aggregate=call, distinct=distinct, more=more)
+
+    def _row_values(
+        self, values: list[Tree]
+    ) -> tuple[str, tuple[int, ...] | None, tuple[tuple[str, bool], ...]]:
+        """The first of several values of one row, of which variables the row is, and the others."""
+        found = [self._row_value(each) for each in values]
+        constant = [not any(nodes_with_columns(each)) for each in values]
+        for n, each in enumerate(values):
+            constant[n] = constant[n] and "classifier" not in map(call_of, nodes(each))
+        given = zip(values, found, constant, strict=True)
+        named = {group: each["place"] for each, (_, _, group), same in given if not same}
+        if len(named) > 1:
+            raise self.scope.source.error(
+                "one value is taken of rows of different variables", list(named.values())[1]
+            )
+        group = next(iter(named), found[0][2])
+        texts = (text for text, _, _ in found)
+        return found[0][0], group, tuple(zip(texts, constant, strict=True))[1:]
 
     def _row_value(self, tree: Tree) -> tuple[str, str, tuple[int, ...] | None]:
         """An expression over one row: its text and type, and of which variables the row is."""

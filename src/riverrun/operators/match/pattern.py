@@ -150,7 +150,7 @@ class _Parser:
         token = self.here
         assert token is not None
         if self.take("("):
-            return self.closed(self.alternatives(), ")")
+            return Sequence(()) if self.take(")") else self.closed(self.alternatives(), ")")
         if self.take("{-"):
             return Excluded(self.closed(self.alternatives(), "-}"))
         if anchor := ANCHORS.get(self.sign()):  # any other: no anchor

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from riverrun.columns import AT, PLACE, TIME
+from riverrun.columns import AT, EVENT, PLACE, TIME
 from riverrun.durations import BEGINNING
 from riverrun.kernels.isolation import isolated
 from riverrun.kernels.letters import Failure
-from riverrun.kernels.operator import Batch, StepState
+from riverrun.kernels.operator import Batch, StepState, event_name
 from riverrun.kernels.sql import shared_evaluator
 from riverrun.operators.match.measures import Matched, Numbers, told
 from riverrun.operators.match.navigation import CLASS, NUMBER
@@ -23,6 +24,20 @@ ODD = tuple(
 """Odd numbers that spread others over 64 bits."""
 
 
+MATCHED, BEGAN = "__match", "__began"
+"""Of a row that leaves: the number of its match, and when the first row of that was."""
+
+
+def match_ids(found: Found, matched: Matched) -> npt.NDArray[np.uint64]:
+    """A number for each match, which tells it from all others."""
+    pos, sub = (matched.rows[name].to_numpy().astype(np.uint64) for name in ("__pos", "__sub"))
+    mixed = pos * ODD[0] + sub * ODD[1] + matched.var.astype(np.uint64) * ODD[2]
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * ODD[1]
+    by_time = np.array(found.by_time).astype(np.uint64)
+    made: npt.NDArray[np.uint64] = np.add.reduceat(mixed, matched.begins) + by_time * ODD[2]
+    return made
+
+
 class Results:
     """What is told of the matches of one page in one batch."""
 
@@ -30,22 +45,59 @@ class Results:
         self.step, self.state, self.batch, self.rows = step, state, batch, rows
         self.evaluator = shared_evaluator(batch.functions)
         self.failures: list[Failure] = []
+        self.lost = pl.DataFrame()
+        """Of named rows those that a measure failed on: their place, and when their match began."""
 
-    def told(self, found: Found, timed_out: bool) -> list[pl.DataFrame]:
-        """The rows that leave, of matches or of partial ones."""
+    def told(self, found: Found, *, timed_out: bool = False, named: bool = False) -> pl.DataFrame:
+        """The rows that leave, of matches or of partial ones; `named`: with what tells each from
+        all others, and which match it is of (see `_names`)."""
         every_row = self.step.rows == "all" and not timed_out
         matched = self._matched(found, numbered=not timed_out)
         frame = told(
             self.step.measures, matched, self.evaluator, str(self.step.at), every_row=every_row
         )
-        places = self._places(found, matched, every_row=every_row)
+        ids = match_ids(found, matched)
+        places = self._places(found, matched, ids, every_row=every_row)
         points = np.arange(matched.rows.height) if every_row else matched.ends - 1
         columns = self.step.entering.visible.names if every_row else self.step.keys
-        given = matched.rows.select(columns)[points]
-        whole = pl.concat([each for each in (given, frame, places) if each.width], how="horizontal")
+        parts = [matched.rows.select(columns)[points], frame, places]
+        if named:
+            parts.insert(1, self._names(matched, ids, points, every_row=every_row))
+            columns = (*columns, *parts[1].columns)
+        whole = pl.concat([each for each in parts if each.width], how="horizontal")
         if every_row:
             whole = whole.filter(~pl.Series(self._excluded(found)))
-        return [self._computed(whole, columns)]
+        made = self._computed(whole, columns)
+        if named and self.failures:
+            lost = whole.join(made.select(PLACE), on=["__pos", "__sub"], how="anti")
+            self.lost = lost.select("__pos", "__sub", BEGAN)
+        return made
+
+    def ids(self, found: Found) -> npt.NDArray[np.uint64]:
+        """A number for each match: of its rows, and what each of them is."""
+        return match_ids(found, self._matched(found, numbered=False))
+
+    def _names(
+        self, matched: Matched, ids: npt.NDArray[np.uint64], points: Numbers, *, every_row: bool
+    ) -> pl.DataFrame:
+        """Of each row that leaves: its name, the number of its match, and when that began. Only if
+        every match is told do several begin with one row."""
+        match = matched.match[points]
+        first = matched.rows[matched.begins[match]]
+        parts = [first.select(event_name()).to_series()]
+        if self.step.matching.skip == "every match":
+            parts.append(pl.Series(ids[match]).cast(pl.String))
+        if every_row:
+            parts.append(matched.rows[points].select(event_name()).to_series())
+        name = pl.select(pl.concat_str(parts, separator=":")).to_series()
+        return pl.DataFrame(
+            [
+                name.alias(EVENT),
+                first["__hash"],
+                pl.Series(MATCHED, ids[match]),
+                first[TIME].alias(BEGAN),
+            ]
+        )
 
     def _labels(self, found: Found) -> Numbers:
         return np.array([q for labels in found.labels for q in labels], np.int64)
@@ -74,20 +126,19 @@ class Results:
             rows = rows.with_columns(number if numbered else pl.lit(None, pl.Int64).alias(NUMBER))
         return Matched(rows, var, ends - sizes, ends)
 
-    def _places(self, found: Found, matched: Matched, *, every_row: bool) -> pl.DataFrame:
+    def _places(
+        self, found: Found, matched: Matched, ids: npt.NDArray[np.uint64], *, every_row: bool
+    ) -> pl.DataFrame:
         """Where rows that leave stand among others: the last row's place, and which match it is."""
-        rows = matched.rows
-        pos, sub = (rows[name].to_numpy().astype(np.uint64) for name in ("__pos", "__sub"))
-        mixed = pos * ODD[0] + sub * ODD[1] + matched.var.astype(np.uint64) * ODD[2]
-        mixed = (mixed ^ (mixed >> np.uint64(29))) * ODD[1]
-        match = np.add.reduceat(mixed, matched.begins)
+        rows, match = matched.rows, ids
         at = rows[TIME].to_numpy()
         points = np.arange(rows.height) if every_row else matched.ends - 1
         times = at[points].copy()
         if every_row:
             if self.step.matching.skip == "past last row":
                 return self._place(times, rows["__pos"], rows["__sub"])
-            match = np.repeat(match, matched.ends - matched.begins) + sub * ODD[0]
+            sub = rows["__sub"].to_numpy().astype(np.uint64)
+            match = ids[matched.match] + sub * ODD[0]
         else:
             over = np.array(found.by_time)
             times[over] = at[matched.begins[over]] + self.step.matching.within

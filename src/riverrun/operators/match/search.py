@@ -16,6 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from riverrun.durations import END
 from riverrun.operators.match.automaton import MATCH, TIMEOUT, Automaton
 from riverrun.operators.match.clauses import SkipMode
@@ -42,6 +45,18 @@ class Matching:
     instead: tuple[tuple[int, ...], ...] = ()
     """Of each variable, those that must not hold for its rows."""
 
+    def after(self, s: int, labels: list[int]) -> int:
+        """Where to go on after a match from row s on."""
+        if self.skip in ("to next row", "every match"):
+            return s + 1
+        if self.skip == "past last row":
+            return s + len(labels)
+        var = self.automaton.var
+        places = [s + d for d, q in enumerate(labels) if var[q] in self.skip_to]
+        if not places:  # the standard has an error here: a stream goes on
+            return s + len(labels)
+        return max(places[0] if self.skip == "to first" else places[-1], s + 1)
+
 
 @dataclass
 class Rows:
@@ -66,11 +81,20 @@ class Found:
         self.labels.append(labels)
         self.by_time.append(by_time)
 
+    def chosen(self, which: npt.NDArray[np.bool_]) -> Found:
+        """Some of them."""
+        if which.all():
+            return self
+        numbers = np.flatnonzero(which).tolist()
+        lists = (self.first, self.labels, self.by_time)
+        return Found(*([each[n] for n in numbers] for each in lists))  # type: ignore[arg-type]
+
 
 class Search:
     """The matches, and what became of attempts without one, of keys one after the other."""
 
     def __init__(self, matching: Matching, rows: Rows, before: int) -> None:
+        """`before`: of every match, those that ended before then have been told."""
         self.matching, self.rows, self.before = matching, rows, before
         self.found, self.timed_out = Found(), Found()
         self.given_up: list[int] = []
@@ -84,11 +108,15 @@ class Search:
         self.tells = matching.timeouts or automaton.times_out or matching.skip == "every match"
         self.holding: dict[int, list[tuple[int, bool, tuple[int, ...]]]] = {}
 
-    def key(self, start: int, end: int, clock: int) -> int:
-        """Searches the rows from `start` to `end`. The first one that is needed further."""
+    def key(self, start: int, end: int, clock: int, seen: int) -> int:
+        """Searches the rows from `start` to `end`. The first one that is needed further.
+
+        `seen` is how far time has come by rows of the key too, some of which may be ahead of the
+        clock: it decides what can still come. That nothing came is told by the clock alone.
+        """
         matching, rows = self.matching, self.rows
         first_mask = matching.automaton.first_mask
-        attempt = _Attempt(self, start, end, clock)
+        attempt = _Attempt(self, start, end, clock, seen)
         s = needed = start
         still_open = False
         while s < end:
@@ -100,7 +128,7 @@ class Search:
                 return s
             if outcome == OPEN and not still_open:
                 still_open, needed = True, s
-            s = self._next(s) if outcome == FOUND else s + 1
+            s = matching.after(s, self.found.labels[-1]) if outcome == FOUND else s + 1
         return needed if still_open else end
 
     def positions(self, mask: int) -> list[tuple[int, bool, tuple[int, ...]]]:
@@ -111,19 +139,6 @@ class Search:
                 (q, path.matches, path.rows) for q, path in pairs if mask & self.bits[q]
             ]
         return self.holding[mask]
-
-    def _next(self, s: int) -> int:
-        """Where to go on after the match that was found last."""
-        matching, labels = self.matching, self.found.labels[-1]
-        if matching.skip in ("to next row", "every match"):
-            return s + 1
-        if matching.skip == "past last row":
-            return s + len(labels)
-        var = matching.automaton.var
-        places = [s + d for d, q in enumerate(labels) if var[q] in matching.skip_to]
-        if not places:  # the standard has an error here: a stream goes on
-            return s + len(labels)
-        return max(places[0] if matching.skip == "to first" else places[-1], s + 1)
 
 
 @dataclass(frozen=True)
@@ -144,8 +159,9 @@ class _Path:
 class _Attempt:
     """Attempts at the rows of one key."""
 
-    def __init__(self, search: Search, start: int, end: int, clock: int) -> None:
-        self.search, self.start, self.end, self.clock = search, start, end, clock
+    def __init__(self, search: Search, start: int, end: int, clock: int, seen: int) -> None:
+        self.search, self.start, self.end = search, start, end
+        self.clock, self.seen = clock, seen
         self.limit = start
         """Rows before this one are within the deadline."""
         size = (end - start) * search.m
@@ -195,7 +211,7 @@ class _Attempt:
         if path.times_out:
             at = self.search.rows.at
             self.earliest[here] = at[i]
-            self.latest[here] = self.clock if last else at[i + 1]
+            self.latest[here] = self.seen if last else at[i + 1]
             goes_on = last
         if last:
             goes_on = goes_on or bool(path.rows)
@@ -216,7 +232,7 @@ class _Attempt:
         deadline = min(at[s] + matching.within, END - 1)
         while self.limit < self.end and at[self.limit] <= deadline:
             self.limit += 1
-        alive = self.clock <= deadline
+        alive = self.seen <= deadline
         limit = min(self.limit, s + matching.max_rows)
         if self.simple and search.so_far is None:
             return self._straight(s, alive=alive)
@@ -224,11 +240,8 @@ class _Attempt:
         if matching.skip == "every match":
             return walk.every()
         outcome = walk.preferred()
-        if outcome == NONE and walk.cut is not None:
-            if len(walk.cut) >= matching.max_rows:
-                search.given_up.append(s)
-            elif matching.timeouts and not alive:
-                search.timed_out.add(s, walk.cut, by_time=True)
+        if outcome == NONE:
+            walk.tell_of_none()
         return outcome
 
     def _straight(self, s: int, *, alive: bool) -> str:
@@ -262,7 +275,7 @@ class _Walk:
         self, attempt: _Attempt, s: int, deadline: int, limit: int, *, alive: bool
     ) -> None:
         self.attempt, self.s, self.deadline, self.limit = attempt, s, deadline, limit
-        self.alive = alive
+        self.alive, self.over = alive, attempt.clock > deadline
         self.labels: list[int] = []
         self.cut: list[int] | None = None
         """The first path that came to the limit."""
@@ -287,20 +300,33 @@ class _Walk:
 
     def every(self) -> str:
         """All matches whose end is new; the attempt is open until its time is over."""
-        search, outcome, seen = self.attempt.search, NONE, set()
+        search, outcome, found = self.attempt.search, NONE, False
+        seen: set[tuple[tuple[int, ...], str]] = set()
         var, at = search.matching.automaton.var, search.rows.at
         while (ended := self._step()) is not None:
             if ended == OPEN:
                 outcome = OPEN
             elif ended:
+                found = True
                 end = self.deadline if ended == "timeout" else at[self.s + len(self.labels) - 1]
                 labels = tuple(var[q] for q in self.labels)
                 if end >= search.before and (labels, ended) not in seen:
                     seen.add((labels, ended))
                     search.found.add(self.s, list(self.labels), by_time=ended == "timeout")
-        if self.cut is not None and len(self.cut) >= search.matching.max_rows:
-            search.given_up.append(self.s)
+        if outcome == NONE:
+            self.tell_of_none(found=found)
         return outcome
+
+    def tell_of_none(self, *, found: bool = False) -> None:
+        """What became of an attempt: it was given up, or its time ran out before a match was
+        `found`."""
+        search = self.attempt.search
+        if self.cut is None:
+            return
+        if len(self.cut) >= search.matching.max_rows:
+            search.given_up.append(self.s)
+        elif search.matching.timeouts and self.over and not found:
+            search.timed_out.add(self.s, self.cut, by_time=True)
 
     def _step(self) -> str | None:
         """One step: None when all has been tried; "match", "timeout" or "open" where a path ends;
@@ -323,12 +349,14 @@ class _Walk:
             and row < self.s + self.attempt.search.matching.max_rows
         ):
             return OPEN
+        if q == TIMEOUT:
+            if row < self.attempt.limit:
+                return ""
+            return "timeout" if self.over else OPEN
         if row >= self.limit:
             if self.cut is None and self.labels:
                 self.cut = list(self.labels)
-            # by the deadline, not by the number of rows
-            return "timeout" if q == TIMEOUT and row >= self.attempt.limit else ""
-        if q != TIMEOUT and self._enters(row, q):
+        elif self._enters(row, q):
             self.labels.append(q)
             self.cursors.append(iter(self.attempt.search.paths[q].targets))
         return ""

@@ -46,7 +46,6 @@ class MatchSpec(PlainOperator):
     numbers_for: int | None
     """How long after a match the next one of its key has a higher number."""
 
-    kind = "match"
     takes = "facts"
     can_be_late = True
 
@@ -83,7 +82,7 @@ class MatchSpec(PlainOperator):
         lines = [("pattern", self.text), ("within", within), ("skip", self._skip())]
         lines += [("where", each) for each in conditions]
         lines += [("state", each) for each in automaton.lines()]
-        lines.append(("gives", self._gives()))
+        lines.append(("gives", self.gives()))
         data = {
             "pattern": self.text,
             "within": within,
@@ -91,7 +90,7 @@ class MatchSpec(PlainOperator):
             "conditions": conditions,
             "states": automaton.lines(),
             "automaton": automaton_mermaid(self),
-            "gives": self._gives(),
+            "gives": self.gives(),
         }
         return Words(lines, [self.text, f"within {within}"], data)
 
@@ -100,7 +99,7 @@ class MatchSpec(PlainOperator):
         to = ", ".join(names[n] for n in self.matching.skip_to)
         return f"{self.matching.skip} {to}".strip()
 
-    def _gives(self) -> str:
+    def gives(self) -> str:
         what = "one row per match" if self.rows == "one" else "all rows of a match"
         return f"{what}, and partial matches that time out" if self.matching.timeouts else what
 

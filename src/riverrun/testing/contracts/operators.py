@@ -39,6 +39,11 @@ class OperatorContract(ABC):
     def records(self) -> Mapping[str, list[Record]]:
         """What is sent, by topic: enough that every part of the operator has work to do."""
 
+    def asked(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """Commands of the control log, with the first batch: kind, target, and what else they
+        say."""
+        return []
+
     def app(self, pages: int = 3) -> App:
         app = App("contract", pages=pages)
         self.program(app)
@@ -60,6 +65,8 @@ class OperatorContract(ABC):
 
     def run(self, batches: Batches, *, pages: int = 3, restart: bool = False) -> Driver:
         driver = Driver(self.app(pages))
+        for kind, target, body in self.asked():
+            driver.control(kind, target, **body)
         for batch in batches:
             for topic, records in batch.items():
                 driver.send(topic, *records)

@@ -1,0 +1,215 @@
+"""`riverrun rules`: event patterns of a running application: add, list, show, remove."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from riverrun.cli import options, say_json
+from riverrun.cli.grid import print_grid
+from riverrun.control import control_topic
+from riverrun.errors import InputError
+from riverrun.rules import Known, Rules, read_rules
+
+step_option = click.option(
+    "--step", metavar="NAME", help="The step with rules; needed if the program has several."
+)
+timeout_option = click.option(
+    "--timeout", type=click.IntRange(0), default=30, show_default=True, metavar="SECONDS",
+    help="How long to wait for the job's answer.",
+)  # fmt: skip
+
+
+@click.group("rules")
+def command() -> None:
+    """Event patterns of an application that change while it runs: see docs/rules.md.
+
+    \b
+    riverrun rules add shop large-payments.toml
+    riverrun rules list shop
+    riverrun rules show shop large-payments
+    riverrun rules remove shop large-payments
+    """
+
+
+@command.command("add")
+@click.argument("app")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@step_option
+@timeout_option
+@options.brokers_option
+@options.json_option
+def add(app: str, file: Path, as_json: bool, **given: Any) -> None:
+    """Add the rules in FILE to the application APP, or change those of the same names.
+
+    FILE is TOML if its name ends with .toml, else JSON. A rule has a name, a pattern or the name of
+    one of the program's templates, parameters and metadata. It sees rows from the job's clock on;
+    a version before it sees none from there on. One that is refused changes nothing, and the
+    others are added.
+
+    \b
+    riverrun rules add shop large-payments.toml
+    riverrun rules add shop rules.json --step fraud --timeout 60
+
+    \b
+    [[rule]]
+    name = "large-payments"
+    template = "spree"
+    parameters = {small = 1, large = 500}
+    metadata = {owner = "risk"}
+    """
+    found = read_rules(file)
+    _ask(app, "add", found, as_json=as_json, **given)
+
+
+@command.command("remove")
+@click.argument("app")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@step_option
+@timeout_option
+@options.brokers_option
+@options.json_option
+def remove(app: str, names: tuple[str, ...], as_json: bool, **given: Any) -> None:
+    """Remove rules from the application APP; what they have not found by then, they do not find.
+
+    \b
+    riverrun rules remove shop large-payments
+    """
+    _ask(app, "remove", list(names), as_json=as_json, **given)
+
+
+@command.command("list")
+@click.argument("app")
+@step_option
+@click.option("--all", "everything", is_flag=True, help="Also rules that are removed or refused.")
+@options.brokers_option
+@options.json_option
+def list_(app: str, step: str | None, everything: bool, brokers: str | None, as_json: bool) -> None:
+    """List the rules of the application APP, and since when each is in effect.
+
+    A change that was refused leaves the version before it in effect: `riverrun rules show` tells.
+
+    \b
+    riverrun rules list shop
+    riverrun rules list shop --all --json
+    """
+    rules = Rules(app, step, brokers=brokers)
+    found = [*rules.all().values()] if everything else [*rules.standing().values()]
+    if as_json:
+        say_json([asdict(each) for each in found])
+        return
+    if not found:
+        click.echo(f"{app} has no rules")
+        return
+    rows = [
+        (each.name, str(each.version or ""), each.state, each.effective or "", _about(each))
+        for each in found
+    ]
+    print_grid(("rule", "version", "state", "from", "what"), rows, numbers={"version"})
+
+
+@command.command("show")
+@click.argument("app")
+@click.argument("name")
+@step_option
+@options.brokers_option
+@options.json_option
+def show(app: str, name: str, step: str | None, brokers: str | None, as_json: bool) -> None:
+    """Show all that was asked of a rule, and what was answered.
+
+    \b
+    riverrun rules show shop large-payments
+    """
+    found = [each for each in Rules(app, step, brokers=brokers).history() if each.name == name]
+    if not found:
+        raise InputError(
+            f"{app!r} has never had a rule {name!r}", hint=f"riverrun rules list {app}"
+        )
+    if as_json:
+        say_json([asdict(each) for each in found])
+        return
+    for each in found:
+        click.secho(_line(each), bold=True)
+        for part, value in each.asked.items():
+            if part != "name" and each.state != "removed":
+                shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+                click.echo(f"  {part}: {shown.strip()}")
+
+
+def _ask(
+    app: str,
+    what: str,
+    asked: list[Any],
+    *,
+    step: str | None,
+    timeout: int,
+    brokers: str | None,
+    as_json: bool,
+) -> None:
+    rules = Rules(app, step, brokers=brokers)
+    running = _running(rules)
+    wait = f"{timeout} seconds" if running else None
+    answered = (rules.add if what == "add" else rules.remove)(*asked, timeout=wait)
+    if as_json:
+        say_json([asdict(each) for each in answered])
+    else:
+        for each in answered:
+            click.echo(_line(each))
+    if late := [each for each in answered if each.state == "not answered"]:
+        _say_what_is_known(rules, late, timeout=timeout, running=running)
+    if (late and running) or any(each.state == "refused" for each in answered):
+        sys.exit(2)
+
+
+def _say_what_is_known(rules: Rules, late: list[Known], *, timeout: int, running: bool) -> None:
+    app = rules.application
+    if not running:
+        click.echo(f"{app} does not run: it answers when it runs next", err=True)
+        return
+    read, last = _taken(rules), max(each.offset for each in late)
+    click.echo(
+        f"no answer within {timeout} seconds: the last is record {last} of {control_topic(app)}, "
+        f"and {app} has read that up to record {read}; `riverrun rules list {app}` tells more",
+        err=True,
+    )
+
+
+def _line(known: Known) -> str:
+    match known.state:
+        case "in effect":
+            return f"rule {known.name}, version {known.version}: rows from {known.effective} on"
+        case "removed":
+            return f"rule {known.name}: removed, rows before {known.effective}"
+        case "not answered":
+            return f"rule {known.name}: not answered yet"
+        case "refused":
+            return f"rule {known.name}: refused: {known.error}"
+        case _:
+            raise ValueError(known.state)
+
+
+def _about(known: Known) -> str:
+    asked = known.asked
+    if "template" in asked:
+        values = asked.get("parameters") or {}
+        return " ".join([asked["template"], *(f"{n}={value}" for n, value in values.items())])
+    return " ".join(str(asked.get("pattern", "")).split())[:60]
+
+
+def _running(rules: Rules) -> bool:
+    from riverrun.runtime import checkpoint  # noqa: PLC0415 - Spark only when it is needed
+
+    return checkpoint.holder(rules.settings.checkpoint_of(rules.application)) is not None
+
+
+def _taken(rules: Rules) -> int:
+    """The last record of the control log that has taken effect."""
+    from riverrun.spark.writer import last_status  # noqa: PLC0415 - Spark only when it is needed
+
+    found = last_status(rules.settings.run_of(rules.application) / "status") or {}
+    return int(found.get("control", 0)) - 1

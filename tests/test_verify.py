@@ -33,6 +33,7 @@ users = app.table("{name}-users", schema="id bigint, name string, score double",
 events = app.stream("{name}-events", schema="user bigint, ms double")
 counts = events.group_by("user").agg(n=rr.count(), total=rr.sum("ms"))
 found = users.join(counts, on={{"id": "user"}}, how="left")
+found = found.with_columns(doc="json_object('name', name, 'half', [score / 2])")
 found.to({sinks})
 """
 ALL = """rr.sinks.sqlite("own.db", "found"), rr.sinks.postgres("found"), rr.sinks.delta("lake"),

@@ -98,6 +98,10 @@ class Format(ABC):
         query = f"SELECT {', '.join(names)} FROM ({self.relation(columns, key)})"
         return run(query, lot=self.prepared(records, columns, key))
 
+    def read_back(self, records: pa.Table, columns: Schema, key: tuple[str, ...] = ()) -> pa.Table:
+        """The same, of records that this format has written."""
+        return self.read(records, columns, key)
+
     def written(self, rows: pa.Table, columns: Schema, key: Schema, *, table: bool) -> Written:
         """Rows of an output, with expressions for their records."""
         values = self.encode(rows.select(list(columns.names)), columns).cast(pa.binary())

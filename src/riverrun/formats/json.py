@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,6 +18,8 @@ from riverrun.formats.query import run
 from riverrun.formats.sql import SqlFormat
 from riverrun.formats.types import type_tree
 from riverrun.schema import Column, Schema, literal, quoted
+
+_JSON = re.compile(r'(?<!")\bJSON\b(?!")')
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,11 @@ class Json(SqlFormat):
 
     def value(self, columns: Schema) -> str:
         return object_of(columns.names)
+
+    def read_back(self, records: pa.Table, columns: Schema, key: tuple[str, ...] = ()) -> pa.Table:
+        """A column of JSON is written as its text, and is that text again."""
+        as_text = (Column(c.name, _JSON.sub("VARCHAR", c.type)) for c in columns.columns)
+        return self.read(records, Schema(tuple(as_text)), key)
 
     def shown(self, rows: pa.Table) -> pa.Table:
         return with_words(with_texts(rows))

@@ -26,7 +26,7 @@ def typed(texts: list[bytes], layout: Layout) -> pa.Table:
     """Rows in their types, from their JSON."""
     values = pa.array(texts, pa.binary())
     records = pa.table({"__value": values, "__key": pa.nulls(len(texts), pa.binary())})
-    return JSON.read(records, layout.row).select(list(layout.row.names))
+    return JSON.read_back(records, layout.row).select(list(layout.row.names))
 
 
 def texts(layout: Layout, searcher: tantivy.Searcher) -> Iterator[list[bytes]]:

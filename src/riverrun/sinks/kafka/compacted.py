@@ -35,7 +35,7 @@ class Compacted:
     def rows(self, ranges: list[Range]) -> Iterator[pa.Table]:
         """The rows that are there, as the output's format reads them."""
         for records in self.records(ranges):
-            read = self.output.format.read(records, self.output.schema, self.output.key)
+            read = self.output.format.read_back(records, self.output.schema, self.output.key)
             yield read.select(list(self.output.schema.names))
 
     def records(self, ranges: list[Range]) -> Iterator[pa.Table]:

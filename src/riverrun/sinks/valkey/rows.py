@@ -70,7 +70,7 @@ class Layout:
         """Rows from their JSON."""
         values = pa.array([t.encode() if isinstance(t, str) else t for t in texts], pa.binary())
         records = pa.table({"__value": values, "__key": pa.nulls(len(texts), pa.binary())})
-        return JSON.read(records, self.schema).select(list(self.schema.names))
+        return JSON.read_back(records, self.schema).select(list(self.schema.names))
 
     def as_hash(self, text: str) -> dict[str, str]:
         """A row's columns as texts; those that are null are left out."""

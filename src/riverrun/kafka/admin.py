@@ -36,6 +36,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
 from riverrun.errors import BrokerError, ConfigError, NoTopic, TopicError
 
 PATIENCE = timedelta(seconds=5)
+SETTLING = timedelta(seconds=30)
+"""How long a busy broker may take for what it has accepted to be seen."""
 TIMESTAMP_TYPE, APPEND_TIME = "message.timestamp.type", "LogAppendTime"
 T = TypeVar("T")
 PASSING = {
@@ -148,10 +150,10 @@ def alter_topic(client: Mapping[str, str], name: str, settings: Mapping[str, str
     resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
     _result(admin.incremental_alter_configs([resource])[resource], name)
     wanted = {key: value for key, value in settings.items() if value is not None}
-    give_up_at = time.monotonic() + _seconds()
+    give_up_at = time.monotonic() + SETTLING.total_seconds()
     while not wanted.items() <= _configs(admin, [name])[name].items():
         if time.monotonic() > give_up_at:
-            raise BrokerError(f"the settings of {name!r} do not change", got=f"waited {PATIENCE}")
+            raise BrokerError(f"the settings of {name!r} do not change", got=f"waited {SETTLING}")
         time.sleep(0.02)
 
 
@@ -257,10 +259,10 @@ def _led(cluster: ClusterMetadata, name: str) -> bool:
 
 
 def _wait(admin: AdminClient, until: Callable[[ClusterMetadata], bool], otherwise: str) -> None:
-    give_up_at = time.monotonic() + _seconds()
+    give_up_at = time.monotonic() + SETTLING.total_seconds()
     while not until(admin.list_topics(timeout=_seconds())):
         if time.monotonic() > give_up_at:
-            raise BrokerError(otherwise, got=f"waited {PATIENCE}")
+            raise BrokerError(otherwise, got=f"waited {SETTLING}")
         time.sleep(0.02)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import urllib.request
 
 import psutil
@@ -46,7 +44,9 @@ def test_connect_comes_with_up_listens_on_loopback_only_and_goes_with_down(setti
 def test_a_worker_follows_its_broker_to_another_port(settings):
     kafka.up(settings, port=ports.any_free())
     first = connect.up(settings, port=ports.any_free())
-    os.kill(kafka.status(settings).pid, signal.SIGKILL)
+    broker = psutil.Process(kafka.status(settings).pid)
+    broker.kill()
+    broker.wait(10)
     moved = kafka.up(settings, port=ports.any_free())
     second = connect.up(settings)
     assert (second.brokers, second.url) == (moved.brokers, first.url)

@@ -154,7 +154,7 @@ MISTAKES = {
     "a condition must be true or false": lambda: read("t", schema=SCHEMA, punctuation="device"),
     "now() cannot be used": lambda: read("t", schema=SCHEMA, punctuation='now() > "at"'),
     "a duration cannot be read": lambda: read("t", schema=SCHEMA, max_ahead="a day"),
-    "time is a column, or made by": lambda: read("t", schema=SCHEMA, time=5),
+    "time is a column, an expression, or made by": lambda: read("t", schema=SCHEMA, time=5),
     "the column name 'clock_offset' is": lambda: read(
         "t", schema=SCHEMA, time=rr.device_time(occurred="at", sent="at")
     ),

@@ -215,6 +215,7 @@ MEANT: dict[str, set[str]] = {
     "Stream.match.max_rows": NUMBER,
     "Stream.match.measures": {"a dictionary"},
     "Stream.match.timeouts": FLAG,
+    "Stream.match.on_arrival": FLAG,
     "Stream.match_rules.max_rows": NUMBER,
     "Stream.match_rules.templates": {"a dictionary"},
     "Stream.process.processor": {"a processor"},

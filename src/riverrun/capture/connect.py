@@ -277,9 +277,8 @@ class ConnectCapturer(Capturer):
         Connect's topics nor in its answers."""
         if self.settings.connect is not None:
             return self.settings.connect_password or connector.address.password
-        worker = connect.status(self.settings)
-        assert worker is not None
-        file = secret_file(worker.secrets, self.name)
+        # one that has ended since it was asked for is started again, on its port
+        file = secret_file(connect.up(self.settings).secrets, self.name)
         private.replace(file, f"password={property_text(connector.address.password)}\n")
         return f"${{file:{file}:password}}"
 

@@ -22,7 +22,8 @@ class Status:
     open: bool = False
     """Whether time matters also when nothing arrives."""
     closes: dict[str, int] = field(default_factory=dict)
-    """The clock at which all that a step keeps will have given what it gives."""
+    """The clock at which all that a step keeps will have given what it gives, where that is asked
+    for."""
     events: int = 0
     dead: int = 0
     dropped: int = 0

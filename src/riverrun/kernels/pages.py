@@ -39,8 +39,8 @@ class Head:
     """When steps were visited that have timers of processing time."""
     releases: dict[str, int] = field(default_factory=dict)
     """How far the tables of joins are known whose rows wait for them."""
-    closes: dict[str, int] = field(default_factory=dict)
-    """The clock at which what steps keep will have given all that it gives."""
+    ends: dict[str, int] = field(default_factory=dict)
+    """When the last row ends that steps keep for something that is to come."""
 
 
 class Moment:
@@ -118,7 +118,13 @@ class PageKernel:
         head.times = moment.times
         visit.out += [chunk for rest in visit.came.values() for chunk in rest]
         visit.status.clocks, visit.status.open = head.clocks, any(head.open.values())
-        visit.status.closes = head.closes
+        if moment.punctuation.closing is not None:
+            ends = head.ends
+            visit.status.closes = {
+                step.name: step.does.closes(ends[step.name])
+                for step in self.steps
+                if step.name in ends
+            }
         visit.out.append(visit.status.chunk(page))
         encoded = json.dumps(vars(head)).encode()
         return (None if encoded == head_bytes else encoded), visit.out
@@ -130,7 +136,7 @@ class PageKernel:
             for ids in head.segments.pop(name, {}).values():
                 for each in ids:
                     store.remove(each)
-            for known in (head.clocks, head.open, head.ticks, head.releases, head.closes):
+            for known in (head.clocks, head.open, head.ticks, head.releases, head.ends):
                 known.pop(name, None)
 
     def _moment(self, times: str, marks: list[bytes]) -> Moment:
@@ -198,9 +204,9 @@ class PageKernel:
         waiting = last > step.does.done(batch.after)
         head.open[step.name] = waiting if result.waiting is None else result.waiting
         if head.open[step.name] and last < END:
-            head.closes[step.name] = step.does.closes(last)
+            head.ends[step.name] = last
         else:
-            head.closes.pop(step.name, None)
+            head.ends.pop(step.name, None)
         return result
 
     def _send(self, step: PlacedStep, visit: Visit, result: Result) -> None:

@@ -28,11 +28,11 @@ class Closing:
     def next(self, status: Mapping[str, Any] | None) -> dict[str, int] | None:
         """How far the clocks of which steps go in the next batch; None: all is closed.
 
-        The first one may name none: it lets rows go that wait for a table, and tells what is open.
+        The first one names none: it lets rows go that wait for a table, and tells what is open.
         """
         steps = len(self.program.steps)
         # a timer may set the next one for ever: each round closes at least one step
-        if not steps or self.rounds > steps + 1:
+        if not steps or self.rounds > steps + 2:
             return None
         told = status or {"closes": {}, "clocks": {}}
         clocks = told["clocks"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from riverrun.partitions import Partition, Range
 from riverrun.sources.files import MemoryTopics
 from riverrun.sources.reading import read_ranges
 from riverrun.stream import Stream
+from riverrun.testing.driver import MemoryStore
 
 PER_SECOND, CARDS_PER_EVENT = 2_000, 20
 START = 1_767_225_600_000
@@ -73,22 +74,6 @@ def events(count: int) -> Iterator[bytes]:
         yield json.dumps({**row, "amount": round(float(amounts[n]), 2), "at": at}).encode()
 
 
-@dataclass
-class _Store:
-    """Segments of a page, in memory."""
-
-    data: dict[str, bytes] = field(default_factory=dict)
-
-    def get(self, segment: str) -> bytes:
-        return self.data[segment]
-
-    def put(self, segment: str, data: bytes) -> None:
-        self.data[segment] = data
-
-    def remove(self, segment: str) -> None:
-        del self.data[segment]
-
-
 def payments(app: App) -> Stream:
     return app.stream("payments", schema=SCHEMA, time="at")
 
@@ -129,7 +114,7 @@ def run(given: tuple[App, list[Command]], topics: MemoryTopics, batch: int) -> M
     reader = LotReader(program)
     kernel = PageKernel(program, 0, SegmentCache(CACHE), "bench")
     heads: dict[int, bytes | None] = {}
-    stores = {page: _Store() for page in range(program.pages)}
+    stores = {page: MemoryStore() for page in range(program.pages)}
     [(partition, end)] = topics.ends().items()
     clocks: dict[str, int] = {"rules": -(2**62)}
     measured, warm = Measured(), end // 2

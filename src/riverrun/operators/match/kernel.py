@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
 
-from riverrun.columns import TIME
 from riverrun.kernels.letters import judge
-from riverrun.kernels.operator import Batch, Result, StepState, split_late
+from riverrun.kernels.operator import Batch, Result, StepState
+from riverrun.operators.match.in_time import released
 from riverrun.operators.match.measures import Numbers
 from riverrun.operators.match.prefilter import Truths
 from riverrun.operators.match.results import Results
@@ -37,7 +36,7 @@ class _InOrder(Visit):
         self.waiting = state.rows("waiting", within_key=None)
 
     def run(self) -> Result:
-        rows = self.at_hand(self._released())
+        rows = self.at_hand(released(self.step, self.batch, self.waiting, self.result))
         if rows is not None:
             self._match(self.sorted(rows))
         else:
@@ -45,24 +44,6 @@ class _InOrder(Visit):
             self.looks.append(None, self.batch.after)
         self.result.waiting = bool(self.waiting.segments or self.looks.segments)
         return self.result
-
-    def _released(self) -> list[pl.DataFrame]:
-        """Rows that the clock has passed with this batch; those ahead of it wait."""
-        before, after = self.batch.before, self.batch.after
-        parts = [part.drop("__slot") for part in self.waiting.between(before - 1, after - 1)]
-        ahead = None
-        if self.batch.rows is not None:
-            rows, self.result.late = split_late(
-                self.batch.rows, self.step.last_closed(before), self.step.as_entered
-            )
-            rows = rows.select(self.step.kept)
-            passed = rows[TIME] < after
-            if not passed.all():
-                ahead = rows.filter(~passed).with_columns(__slot=pl.col(TIME))
-                ahead, rows = ahead.sort("__slot", "__hash"), rows.filter(passed)
-            parts.append(rows)
-        self.waiting.append(ahead, after - 1)
-        return [part for part in parts if part.height]
 
     def _match(self, found: Sorted) -> None:
         matching = self.step.matching

@@ -16,8 +16,9 @@ import polars as pl
 
 from riverrun.columns import TIME
 from riverrun.kernels.letters import Failure, judge
-from riverrun.kernels.operator import Batch, Result, StepState, split_late
+from riverrun.kernels.operator import Batch, Result, StepState
 from riverrun.kernels.sql import shared_evaluator
+from riverrun.operators.match import in_time
 from riverrun.operators.rules.active import Active, active_of, changed
 from riverrun.operators.rules.at_hand import NEW, AtHand, Numbers, by_key, first_from
 from riverrun.operators.rules.groups import Group
@@ -52,7 +53,8 @@ class _Visit:
 
     def run(self) -> Result:
         rules = self._rules()
-        released = self._released()
+        parts = in_time.released(self.step, self.batch, self.waiting, self.result)
+        released = pl.concat(parts) if parts else None
         page = self._at_hand(released, rules) if rules.groups else None
         outcomes: list[tuple[Group, Outcome]] = []
         if page is not None:
@@ -82,25 +84,6 @@ class _Visit:
             row = {"__slot": [0], "__hash": [0], "digest": [digest(text)], "rules": [text]}
             kept.append(pl.DataFrame(row, schema=SET), -1)
         return active_of(frame, digest(text), lambda: text, functions)
-
-    def _released(self) -> pl.DataFrame | None:
-        """Rows that the clock has passed with this batch; those ahead of it wait."""
-        before, after = self.batch.before, self.batch.after
-        parts = [part.drop("__slot") for part in self.waiting.between(before - 1, after - 1)]
-        ahead = None
-        if self.batch.rows is not None:
-            rows, self.result.late = split_late(
-                self.batch.rows, self.step.last_closed(before), self.step.as_entered
-            )
-            rows = rows.select(self.step.kept)
-            passed = rows[TIME] < after
-            if not passed.all():
-                ahead = rows.filter(~passed).with_columns(__slot=pl.col(TIME))
-                ahead, rows = ahead.sort("__slot", "__hash"), rows.filter(passed)
-            parts.append(rows)
-        self.waiting.append(ahead, after - 1)
-        parts = [part for part in parts if part.height]
-        return pl.concat(parts) if parts else None
 
     def _at_hand(self, released: pl.DataFrame | None, rules: Active) -> AtHand | None:
         """The rows of all keys that have something new, or whose time may be over."""

@@ -9,7 +9,7 @@ moves its stock up, and others down: only rows that change are written.
     step top  # examples/10_top_stocks.py:...
       from      turnover
       keys      window_start
-      keeps     the 10 rows with the highest turnover
+      keeps     the 10 rows with the highest turnover, of window_start while it is open
     ...
 """
 

@@ -42,15 +42,15 @@ totals.to("totals", rr.sinks.postgres("totals"))
 totals.group_by("n", name="sizes").agg(customers=rr.count()).to("sizes")
 """
 CUSTOMERS = 200
-PER_SECOND = 1500
 PATIENCE = 180.0
 
 
 class Load(threading.Thread):
     """Sends orders at a steady pace, and keeps the ledger."""
 
-    def __init__(self, client: dict[str, str]) -> None:
+    def __init__(self, client: dict[str, str], per_second: int) -> None:
         super().__init__(daemon=True)
+        self.per_second = per_second
         patient = {"enable.idempotence": "true", "message.timeout.ms": "0"}
         self.producer = Producer({**client, **patient}, logger=admin.quiet)
         self.ledger: list[tuple[str, int]] = []
@@ -60,7 +60,7 @@ class Load(threading.Thread):
     def run(self) -> None:
         chosen = random.Random(1)
         while not self.ended.wait(0.02):
-            for _ in range(PER_SECOND // 50):
+            for _ in range(self.per_second // 50):
                 customer, amount = f"c{chosen.randrange(CUSTOMERS)}", chosen.randrange(1000)
                 order = {"id": len(self.ledger), "customer": customer, "amount": amount}
                 self.ledger.append((customer, amount))
@@ -82,6 +82,7 @@ class Chaos:
     chosen: random.Random
     tell: Callable[[str], None] = lambda _: None
     master: str = "local[2]"
+    per_second: int = 1500
     kills: Counter[str] = field(default_factory=Counter)
     restarts: int = 0
     job: Run | None = None
@@ -98,7 +99,7 @@ class Chaos:
         admin.create_topic(self.client, "orders", partitions=3)
         self.program = self.folder / "chaos.py"
         self.program.write_text(PROGRAM)
-        self.load = Load(self.client)
+        self.load = Load(self.client, self.per_second)
         self.load.start()
         return self
 

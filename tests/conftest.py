@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,6 +20,7 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+import classes
 import valkeys
 from capturing import Source
 from riverrun import cli, config
@@ -29,16 +32,26 @@ from riverrun.embedded.spark_cluster import Cluster
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TOGETHER = {
-    **dict.fromkeys(["test_json_values", "test_spark_engine", "test_upgrades"], "session"),
-    **dict.fromkeys(["test_cluster", "test_own_sink", "test_run_functions"], "cluster"),
-    "test_typing": "checked types",
-}
+    from once import Once
+    from riverrun.spark.session import Spark
+
+TOGETHER = {"test_cluster": "cluster", "test_typing": "checked types"}
 """Files whose tests share what is dear to start, and what it is: they go to one worker."""
+
+BY_CLASS = {"test_operator_contracts"}
+"""Files whose classes share what their first test has computed."""
+
+SPANS = {"spark": (0, 0.5), "broker": (0, 0.8), "long": (0.4, 0.5), "short": (0.5, 1)}
+"""Kinds of tests, and between which parts of all they run."""
+
+LONG = {"test_server_fuzz", "test_typing", "test_operator_contracts"}
+"""Files that take long without Spark or a broker."""
 
 
 def pytest_configure() -> None:
-    """Ended from outside, as by a time limit: servers are stopped all the same."""
+    """Ended from outside, as by a time limit: servers are stopped all the same. No job gives way
+    to what other tests do meanwhile."""
+    os.environ.setdefault("RIVERRUN_NICE", "0")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
@@ -57,7 +70,10 @@ class Together(LoadScopeScheduling):
     """A worker takes one test after the other, or all that share something."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return TOGETHER.get(Path(nodeid.partition("::")[0]).stem, nodeid)
+        file = Path(nodeid.partition("::")[0]).stem
+        if file in BY_CLASS:
+            return nodeid.rpartition("::")[0]
+        return TOGETHER.get(file, nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)  # for `-p no:xdist`
@@ -66,13 +82,30 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Togethe
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Workers begin with what takes long, so that none is left with it at the end."""
+    for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("spark"):
+            item.fixturenames.insert(0, "spark_classes")
     if hasattr(config, "workerinput"):
-        items.sort(key=_weight, reverse=True)
+        items[:] = _woven(items)
 
 
-def _weight(item: pytest.Item) -> list[bool]:
-    return [item.get_closest_marker(name) is not None for name in ("spark", "broker")]
+def _woven(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Workers begin with what takes long, so that none is left with it at the end. What needs a
+    broker mostly waits for it: it goes between what computes, so that no core waits, too."""
+    kinds = defaultdict[str, list[pytest.Item]](list)
+    for item in items:
+        kinds[_kind(item)].append(item)
+    placed = [
+        (begin + (end - begin) * number / len(kinds[kind]), item)
+        for kind, (begin, end) in SPANS.items()
+        for number, item in enumerate(kinds[kind])
+    ]
+    return [item for _, item in sorted(placed, key=lambda each: each[0])]
+
+
+def _kind(item: pytest.Item) -> str:
+    marked = (name for name in ("spark", "broker") if item.get_closest_marker(name) is not None)
+    return next(marked, "long" if item.path.stem in LONG else "short")
 
 
 @dataclass(frozen=True)
@@ -196,17 +229,38 @@ def valkey(valkey_server: valkeys.Server, monkeypatch: pytest.MonkeyPatch) -> st
 
 
 @pytest.fixture(scope="session")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark_classes(broker_settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Every test that starts Spark has it first."""
+    classes.archived(broker_settings, tmp_path_factory.mktemp("classes"))
+
+
+@pytest.fixture(scope="session")
+def spark(spark_classes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
     """Spark in this process; programs that are started as commands have their own."""
-    from riverrun.spark import session as spark  # noqa: PLC0415 - Spark only when it is needed
+    from riverrun.spark.session import start  # noqa: PLC0415 - Spark only when it is needed
 
     own = config.load(environ={}).override(master="local[2]")
     folder = tmp_path_factory.mktemp("spark")
-    started = spark.start("tests", settings=own, java=java.find(own.cache), folder=folder)
+    started = start("tests", settings=own, java=java.find(own.cache), folder=folder)
     try:
-        yield started.session
+        yield started
     finally:
         started.stop()
+
+
+@pytest.fixture(scope="session")
+def session(spark: Spark) -> SparkSession:
+    return spark.session
+
+
+@pytest.fixture
+def once(
+    spark: Spark, broker: dict[str, str], riverrun: Command, monkeypatch: pytest.MonkeyPatch
+) -> Once:
+    """Runs a program on the session's broker and Spark: `once(file, "--max-events", "100")`."""
+    from once import Once  # noqa: PLC0415 - Spark only when it is needed
+
+    return Once(spark, riverrun, monkeypatch)
 
 
 @pytest.fixture(scope="session")

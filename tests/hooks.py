@@ -54,7 +54,7 @@ class Hooks:
 
 
 @contextmanager
-def serving(hooks: Hooks) -> Iterator[Hooks]:
+def serving(hooks: Hooks, port: int = 0) -> Iterator[Hooks]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -75,7 +75,7 @@ def serving(hooks: Hooks) -> Iterator[Hooks]:
         def handle_error(self, request: object, client_address: object) -> None:
             """A client that does not wait for its answer is what some tests are about."""
 
-    with Server(("127.0.0.1", 0), Handler) as server:
+    with Server(("127.0.0.1", port), Handler) as server:
         hooks.url = f"http://127.0.0.1:{server.server_port}/hook"
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()

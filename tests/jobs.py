@@ -26,13 +26,13 @@ from riverrun.kernels.pages import PageKernel
 from riverrun.kernels.state import SegmentCache
 from riverrun.outputs import Part, by_destination, destinations
 from riverrun.runtime import checkpoint
-from riverrun.runtime.run import places_of
+from riverrun.runtime.surroundings import places_of
 from riverrun.sources.kafka import KafkaPlanner, KafkaSource
 from riverrun.sources.pacing import Pacer
 from riverrun.sources.planning import Offset, tasks
 from riverrun.sources.reading import read_ranges
 from riverrun.sources.source import Circumstances
-from riverrun.testing.driver import MemoryStore
+from riverrun.testing.checkpoints import MemoryStore
 
 TASKS = 3
 

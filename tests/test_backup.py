@@ -11,7 +11,7 @@ import pytest
 
 from riverrun.kafka import admin
 from riverrun.runtime import checkpoint
-from running import Run, produce, table
+from running import produce, table
 
 FILES = {
     "id": "0" * 32,
@@ -198,16 +198,14 @@ views.group_by("page").agg(n=rr.count()).to("saved-out")
 @pytest.mark.broker
 @pytest.mark.spark
 def test_a_job_goes_on_from_a_restored_checkpoint_and_ends_with_the_right_table(
-    broker, broker_settings, tmp_path, riverrun
+    broker, tmp_path, riverrun, once
 ):
     admin.create_topic(broker, "saved-views", partitions=1)
-    file, home = tmp_path / "saved.py", broker_settings.home
+    file = tmp_path / "saved.py"
     file.write_text(PROGRAM)
     for number in range(3):
         produce(broker, "saved-views", [{"page": f"/{n % 5}"} for n in range(100)])
-        with Run(file, "--once", home=home) as run:
-            assert run.end() == 0, run.error()
-            assert run.statuses()[-1]["events"] == (200 if number == 2 else 100)
+        assert once(file).statuses()[-1]["events"] == (200 if number == 2 else 100)
         if number == 0:
             assert riverrun("backup", "saved", "saved.tar.zst").code == 0
         if number == 1:

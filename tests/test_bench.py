@@ -32,6 +32,14 @@ def test_closing_events_come_after_all_others():
     assert all(json.loads(each)["at"] > last + 3_600_000 for each in load.closing(20))
 
 
+@pytest.mark.broker
+def test_what_a_benchmark_shows_of_its_progress_is_not_on_standard_output(broker, riverrun, capsys):
+    riverrun("topics", "create", "bench-quiet", "--partitions", "1")
+    capsys.readouterr()
+    load.produce(broker, "bench-quiet", load.closing(20), 20)
+    assert capsys.readouterr().out == ""
+
+
 def test_a_report_says_which_targets_hold_and_keeps_samples_for_programs():
     report = Report(samples=[{"seconds": 5}])
     report.at_most("memory", 1.2, 1.3)

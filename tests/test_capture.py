@@ -148,6 +148,23 @@ def test_columns_come_and_go_and_what_is_refused_goes_on_when_it_is_mended(sourc
 
 
 @pytest.mark.broker
+def test_a_further_snapshot_has_columns_of_which_the_log_has_told_nothing_yet(source):
+    source.execute("CREATE TABLE @users (id bigint PRIMARY KEY, name text, old text)")
+    source.execute("INSERT INTO @users SELECT n, 'a', 'b' FROM generate_series(1, 50) AS n")
+    source.ensure("users")
+    source.loaded()
+    source.execute("ALTER TABLE @users ADD COLUMN city text DEFAULT 'Ulm'")
+    source.capture.snapshot(f"{source.schema}.users")
+    source.settle("users")
+    source.execute("UPDATE @users SET name = 'c' WHERE id < 9")
+    source.execute("ALTER TABLE @users DROP COLUMN old, ADD COLUMN more int DEFAULT 5")
+    source.execute("DELETE FROM @users WHERE id = 20")
+    source.capture.snapshot(f"{source.schema}.users")
+    source.settle("users")
+    assert source.table("users")['{"id":9}'] == {"id": 9, "name": "a", "city": "Ulm", "more": 5}
+
+
+@pytest.mark.broker
 def test_tables_are_added_and_read_again_while_changes_flow(source):
     source.execute("CREATE TABLE @one (id int PRIMARY KEY, v int)")
     source.execute("CREATE TABLE @two (k text, id int, v int, body text, PRIMARY KEY (k, id))")

@@ -181,13 +181,25 @@ def test_a_transaction_counts_its_envelopes():
     )
     orders = [json.loads(out.value)["transaction"] for out in moved if out.value]
     assert [each["total_order"] for each in orders] == [2, 3]
-    assert {each["id"] for each in orders} == {"9:100"}
+    assert {each["id"] for each in orders} == {"9-100"}
     truncated = list(envelopes.truncated(table(), within, 52))
     assert [(out.key, out.partition) for out in truncated] == [("{}", 0), ("{}", 1)]
     assert json.loads(envelopes.ended(within).value or "") == {
-        "status": "END", "id": "9:100", "event_count": 5, "ts_ms": 5,
+        "status": "END", "id": "9-100", "event_count": 5, "ts_ms": 5,
         "data_collections": [{"data_collection": "public.users", "event_count": 5}],
     }  # fmt: skip
+
+
+def test_a_piece_that_has_seen_a_later_transaction_but_not_an_earlier_one_is_read_again():
+    """Topics have their transactions in the order of the log."""
+    piece = Piece("public.users", (), (), Seen.of("5:8:6"), [])
+    for xid in (5, 7):
+        piece.hold(xid, [])
+    assert piece.cuts()
+    piece.hold(6, [])  # the last, and not seen
+    assert piece.cuts()
+    piece.hold(7, [])
+    assert not piece.cuts()
 
 
 ID, NAME, BIO = Column(1, "id", 20), Column(2, "name", 25), Column(3, "bio", 25)
@@ -276,11 +288,12 @@ def test_a_snapshot_knows_which_transactions_it_has_seen():
 
 
 def test_a_piece_stands_between_what_it_has_seen_and_what_it_has_not():
-    piece = Piece("public.users", KNOWN, Seen.of("10:12:10"), [])
-    for xid in (9, 10, 11, 12):
+    piece = Piece("public.users", KNOWN, KNOWN, Seen.of("10:12:10"), [])
+    for xid in (9, 11, 10, 12):
         piece.hold(xid, [Out("t", str(xid), None)])
     found = [out.key for out in piece.in_order(iter([Out("t", "piece", None)]))]
     assert found == ["9", "11", "piece", "10", "12"]
+    assert piece.cuts()
 
 
 def test_addresses_are_shown_without_secrets():

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
 def test_every_input_is_counted_once_in_every_sink(tmp_path, capsys):
-    with Chaos(tmp_path, random.Random(7)) as chaos:
+    with Chaos(tmp_path, random.Random(7), per_second=500) as chaos:
         for name in ("between_write_and_commit", "zombie", "postgres"):
             chaos.fault(name)
         found = chaos.finish()

@@ -156,3 +156,18 @@ def test_on_a_terminal_the_picture_has_clocks_and_alerts(tmp_path):
         "  devices: clock at 2026-01-01T11:50:00Z, 10 min behind the wall clock" in out.getvalue()
     )
     assert "  devices: 33.3% of the rows are late, more than 10.0%" in out.getvalue()
+
+
+def test_of_several_clocks_the_one_that_is_furthest_behind_is_shown_unless_all_are_asked_for(
+    tmp_path, capsys
+):
+    status = note(driver(), tmp_path, "iot")
+    [(step, clock)] = status["clocks"].items()
+    status["clocks"] = {step: clock, "other": clock - 60_000_000, "unread": -(2**62)}
+    LiveView("iot").show(status)
+    [line] = [text for text in capsys.readouterr().out.splitlines() if "clock at" in text]
+    assert line.startswith("  other: clock at")
+    assert line.endswith("; 2 more with --clocks")
+    LiveView("iot", every_clock=True).show(status)
+    shown = capsys.readouterr().out
+    assert all(f"  {name}: " in shown for name in (step, "other", "unread"))

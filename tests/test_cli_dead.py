@@ -16,7 +16,7 @@ from riverrun.kernels.letters import LETTER
 from riverrun.kernels.sql import Evaluator
 from riverrun.sinks.kafka.dead import dead_output
 from riverrun.sinks.kafka.fitting import fitted
-from running import Run, produce, records, table
+from running import produce, records, table
 
 PROGRAM = """
 import riverrun as rr
@@ -72,7 +72,7 @@ def assert_the_large_one_was_cut_and_is_shown_whole(broker, riverrun):
 @pytest.mark.broker
 @pytest.mark.spark
 def test_letters_are_listed_shown_and_sent_again_once_as_they_were(
-    broker, broker_settings, tmp_path, riverrun
+    broker, tmp_path, riverrun, once
 ):
     admin.create_topic(broker, "dying-views", partitions=2)
     producer = Producer(broker)
@@ -81,14 +81,10 @@ def test_letters_are_listed_shown_and_sent_again_once_as_they_were(
             "dying-views", value, key, partition=1, timestamp=SENT, headers=headers or None
         )
     assert producer.flush(10) == 0
-    home = broker_settings.home
-    with Run(program(tmp_path, policy="'stop'"), "--once", home=home) as run:
-        assert run.end() == 2
-        assert "a record cannot be processed" in run.error()
-        assert "where: dying-views/1/1" in run.error()
-    with Run(program(tmp_path), "--once", home=home) as run:
-        assert run.end() == 0, run.error()
-        status = run.statuses()[-1]
+    stopped = once(program(tmp_path, policy="'stop'"), code=2)
+    assert "a record cannot be processed" in stopped.error()
+    assert "where: dying-views/1/1" in stopped.error()
+    status = once(program(tmp_path)).statuses()[-1]
     assert (status["events"], status["dead"], status["dropped"]) == (7, 5, 0)
     assert status["causes"]["decode: the value is not JSON"] == 1
     assert status["causes"]["careful: ValueError"] == 1
@@ -124,9 +120,7 @@ def test_letters_are_listed_shown_and_sent_again_once_as_they_were(
 
     mended = program(tmp_path, policy="'drop'")
     mended.write_text(mended.read_text().replace('"/cursed"', '"/other"'))
-    with Run(mended, "--once", home=home) as run:
-        assert run.end() == 0, run.error()
-        status = run.statuses()[-1]
+    status = once(mended).statuses()[-1]
     assert (status["dead"], status["dropped"]) == (0, 4)
     lag = status["lag"]["partitions"]["dying-views/1"]
     assert lag["read"] == lag["end"] == 14, "12 records, and the marks of two transactions"

@@ -12,6 +12,9 @@ import time
 import pytest
 from confluent_kafka import Producer
 
+from riverrun.kafka.records import Record
+from riverrun.kafka.resuming import ResumedSender
+
 pytestmark = pytest.mark.usefixtures("broker")
 
 
@@ -84,8 +87,12 @@ def test_a_bad_line_is_named_and_what_came_before_it_is_sent(riverrun, topic, tm
     outcome = riverrun("produce", topic, "--file", str(file))
     assert outcome.code == 2
     assert outcome.err.startswith(f"error: the line is not JSON [RR103]\n  where: line 3 of {file}")
-    assert "1 records before it were sent" in outcome.err
+    assert "--raw sends lines as they are, --key-separator with a key" in outcome.err
+    assert f"1 records before it were sent: `tail -n +3 {file} | riverrun produce" in outcome.err
+    assert "with --resume" in outcome.err
     assert len(records(riverrun, topic)) == 1
+    both = riverrun("produce", topic, "--raw", "--key", "a", stdin="{}")
+    assert "--key-separator takes a key from any line" in " ".join(both.err.split())
 
 
 def test_raw_lines_are_sent_as_they_are(riverrun, topic):
@@ -229,3 +236,45 @@ def murmur2(data: bytes) -> int:
         h = (h ^ int.from_bytes(rest, "little")) * m & mask
     h = (h ^ h >> 13) * m & mask
     return (h ^ h >> 15) & 0x7FFFFFFF
+
+
+def test_a_file_that_was_sent_in_part_is_resumed_after_the_last_line_that_is_there(
+    riverrun, topic, tmp_path
+):
+    file = tmp_path / "lines.jsonl"
+    file.write_text('{"a": 1}\n\n{"a": 2}\nnot JSON\n{"a": 3}\n')
+    again = ("produce", topic, "--file", str(file), "--resume")
+    refused = riverrun(*again)
+    assert (refused.code, "line 4" in refused.err) == (2, True)
+    assert "once the line is mended, the same command goes on with it" in refused.err
+    assert sorted(r["value"]["a"] for r in records(riverrun, topic)) == [1, 2]
+    file.write_text('{"a": 1}\n\n{"a": 2}\n{"a": 2.5}\n{"a": 3}\n')
+    assert riverrun(*again).out == (
+        f"sent 2 records to {topic}, after the 3 lines that were sent before\n"
+    )
+    assert riverrun(*again).out.startswith("sent 0 records")
+    assert sorted(r["value"]["a"] for r in records(riverrun, topic)) == [1, 2, 2.5, 3]
+    file.write_text('{"a": 1}\n')
+    assert "fewer lines than were sent" in riverrun(*again).err
+
+
+def test_what_a_killed_sender_left_open_is_sent_again_and_nothing_else_is(
+    riverrun, topic, tmp_path, broker
+):
+    file = str(tmp_path / "lines.jsonl")
+    first = ResumedSender(broker, topic, None, file=file)
+    for line in (1, 2):
+        first.send(Record(b'{"a": %d}' % line))
+        first.done_with(line)
+    first.flush()
+    first.send(Record(b'{"a": 3}'))  # and it is killed: the transaction is never committed
+    second = ResumedSender(broker, topic, None, file=file)
+    assert second.first == 2
+    second.send(Record(b'{"a": 3}'))
+    second.done_with(3)
+    second.flush()
+    assert sorted(r["value"]["a"] for r in records(riverrun, topic)) == [1, 2, 3]
+
+
+def test_lines_that_stay_nowhere_cannot_be_resumed(riverrun, topic):
+    assert "--resume needs a --file" in riverrun("produce", topic, "--resume", stdin="{}").err

@@ -12,7 +12,7 @@ import pytest
 import riverrun as rr
 from riverrun.kafka import admin
 from riverrun.testing import Driver
-from running import Run, produce, records
+from running import produce, records
 
 START = 1_767_225_600
 
@@ -182,7 +182,7 @@ later.group_by("user").window(rr.tumbling("1 hour")).agg(n=rr.count()).to("closi
 
 @pytest.mark.broker
 @pytest.mark.spark
-def test_a_backfill_is_finished_on_kafka(broker, broker_settings, tmp_path):
+def test_a_backfill_is_finished_on_kafka(broker, tmp_path, once):
     for name in ("clicks", "views"):
         admin.create_topic(broker, f"closing-{name}", partitions=2)
     seconds = {"ann": (5, 6, 500), "bob": (7, 59, 60)}
@@ -194,8 +194,7 @@ def test_a_backfill_is_finished_on_kafka(broker, broker_settings, tmp_path):
     produce(broker, "closing-clicks", rows)
     program = tmp_path / "closing.py"
     program.write_text(PROGRAM)
-    with Run(program, "--once", "--close", home=broker_settings.home) as run:
-        assert run.end() == 0, run.error()
+    run = once(program, "--close")
     warning = "warning: closing-clicks: no record of the first batch has 'click_id'; did you mean"
     assert f"{warning} 'clickId'?\n" in run.error()
     found = [json.loads(value) for _, value in records(broker, "closing-counts")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import time
 from collections import Counter
@@ -13,7 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+import json_lines
 import recipes
+import test_run_functions
 from riverrun import config
 from riverrun.cli.program_file import load_app
 from riverrun.embedded import spark_cluster
@@ -21,6 +24,7 @@ from riverrun.embedded.spark_cluster import Cluster
 from riverrun.kafka import admin
 from riverrun.runtime.submit import spark_submit
 from running import PATIENCE, Run, produce, records, table
+from test_own_sink import read
 from test_run import PROGRAM, ledger, milliseconds, views
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -33,6 +37,7 @@ OWN_CODE = """
 from pyspark.sql.functions import udf
 import first_rows
 import labels_of_pages
+from json_lines import JsonLines
 
 class Seen(rr.Processor):
     state = "n bigint default 0"
@@ -50,14 +55,27 @@ def labelled(frame):
 views.apply(first_rows.first_rows("page", limit=2)).to({output!r} + "-first")
 views.process(Seen(), by="page")["seen"].group_by("label", name="last").agg(n=rr.max("n")).to(
     {output!r} + "-seen")
+views.select("page", "ms").to(JsonLines({folder!r} + "/lines"))
+views.group_by("page", name="counted").agg(n=rr.count()).to(JsonLines({folder!r} + "/counts"))
 """
-EVENTS = 24_000
+EVENTS = 12_000
 
 
 def program(folder: Path, name: str, text: str) -> Path:
     file = folder / f"{name}.py"
-    file.write_text(text.format(name=name, topic=f"{name}-views", output=f"{name}-out"))
+    names = {"name": name, "topic": f"{name}-views", "output": f"{name}-out"}
+    file.write_text(text.format(**names, folder=str(folder)))
     return file
+
+
+def program_with_code_of_its_own(folder: Path, name: str) -> Path:
+    """Processors, functions, aggregates, an operator and a sink, most in modules beside it."""
+    (folder / "labels_of_pages.py").write_text(OWN_MODULE)
+    (folder / "first_rows.py").write_text(recipes.sources()["first_rows.py"])
+    (folder / "own_pages.py").write_text(test_run_functions.OWN_MODULE)
+    shutil.copy(json_lines.__file__, folder)
+    functions = test_run_functions.FUNCTIONS.replace("{output!r}", "{output!r} + '-made'")
+    return program(folder, name, PROGRAM + OWN_CODE + functions)
 
 
 def executors(cluster: Cluster) -> list[psutil.Process]:
@@ -77,16 +95,14 @@ def test_workers_and_executors_are_killed_and_the_table_is_the_same(
     admin.create_topic(broker, "spread-views", partitions=3)
     sent = views(EVENTS)
     produce(broker, "spread-views", sent, partitions=3)
-    (tmp_path / "labels_of_pages.py").write_text(OWN_MODULE)
-    (tmp_path / "first_rows.py").write_text(recipes.sources()["first_rows.py"])
-    file, home = program(tmp_path, "spread", PROGRAM + OWN_CODE), broker_settings.home
-    with Run(file, "--master", standalone.master, "--max-events", "4000", home=home) as run:
-        run.until(4000)
+    file, home = program_with_code_of_its_own(tmp_path, "spread"), broker_settings.home
+    with Run(file, "--master", standalone.master, "--max-events", "2000", home=home) as run:
+        run.until(2000)
         first = executors(standalone)
         assert len(first) == 2
         workers = [each for one in first for each in one.children(recursive=True)]
         max(workers, key=lambda each: each.cpu_times().user).kill()
-        run.until(8000)
+        run.until(4000)
         first[0].kill()
         run.until(EVENTS)
         assert run.stop() == 0, run.error()
@@ -100,6 +116,12 @@ def test_workers_and_executors_are_killed_and_the_table_is_the_same(
     )
     assert passed == dict.fromkeys({row["page"] for row in sent}, 2)
     assert psutil.pid_exists(first[1].pid) is False, "executors end with the application"
+    made = {row["label"]: row["n"] for row in table(broker, "spread-out-made").values()}
+    assert made == Counter(f"PAGE {row['page']}" for row in sent if row["ms"])
+    lines = Counter((row["page"], row["ms"]) for row in read(tmp_path / "lines"))
+    assert lines == Counter((row["page"], row["ms"]) for row in sent)
+    counts = {row["page"]: row["n"] for row in read(tmp_path / "counts", table=True)}
+    assert counts == Counter(row["page"] for row in sent)
 
 
 @pytest.mark.slow
@@ -119,7 +141,7 @@ def test_a_checkpoint_moves_between_numbers_of_cores_and_to_a_cluster_that_runs_
     while counted(table(broker, "moved-out")) != ledger(sent):
         assert time.monotonic() < give_up, Path(started["log"]).read_text()
         time.sleep(0.5)
-    shown = next(a for a in json.loads(riverrun("ps", "--json").out) if a["name"] == "moved")
+    shown = next(a for a in json.loads(riverrun("ps", "--json").out) if a["application"] == "moved")
     assert (shown["pid"], shown["master"]) == (started["pid"], standalone.master)
     assert riverrun("stop", "moved").out == "moved is stopped\n"
 

@@ -165,7 +165,7 @@ for topic in ("paused-a", "paused-b"):
 @pytest.mark.broker
 @pytest.mark.spark
 def test_a_topic_is_paused_through_kill_9_and_resumed_with_nothing_lost_or_doubled(
-    broker, broker_settings, riverrun, tmp_path: Path
+    broker, broker_settings, riverrun, tmp_path: Path, once
 ):
     home, file = broker_settings.home, tmp_path / "paused.py"
     file.write_text(PROGRAM)
@@ -198,8 +198,7 @@ def test_a_topic_is_paused_through_kill_9_and_resumed_with_nothing_lost_or_doubl
         run.kill()
     assert numbers("paused-a") == list(range(100))
     assert riverrun("resume", "paused").out == "resume all topics of paused: when it runs next\n"
-    with Run(file, "--once", home=home) as run:
-        assert run.end() == 0, run.error()
+    once(file)
     assert numbers("paused-a") == numbers("paused-b") == list(range(300))
     assert "paused: nothing" in riverrun("control", "paused").out
     assert admin.settings(broker, "paused.control")["cleanup.policy"] == "delete"

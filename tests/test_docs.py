@@ -21,9 +21,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("README.md"), *ROOT.glob("docs/*.md")])
 EXAMPLES = sorted(ROOT.glob("examples/*.py"))
-RUN = {"check", "describe", "try"}
+RUN = {"check", "describe", "metrics", "try"}
 ASK = {"-h", "--help", "--version", "--dry-run"}
 CONSOLE = {"bash", "console", "sh", "shell"}
 
@@ -73,7 +74,8 @@ class Folder:
     """Where the code of one page runs."""
 
     path: Path
-    names: dict[str, Any] = field(default_factory=lambda: {"__name__": "page"})
+    names: dict[str, Any]
+    """Those of a module, as the classes of a program have one."""
 
     def assert_runs(self, block: Block) -> None:
         if block.file:
@@ -149,7 +151,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
     monkeypatch.chdir(path)
     monkeypatch.syspath_prepend(path)
     before = set(sys.modules)
-    yield Folder(path)
+    page = sys.modules["page"] = ModuleType("page")
+    page.__file__ = str(path / "page.py")
+    yield Folder(path, vars(page))
     for name in set(sys.modules) - before:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(str(path)):
             del sys.modules[name]

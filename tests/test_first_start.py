@@ -11,21 +11,20 @@ from typing import Any
 import pytest
 
 from flights import PROGRAM, Year, models, winds, worst
+from once import Once
 from riverrun.kafka import admin
 from running import Run, produce, records, table
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 PARTITIONS = 2
-LONG = 3600.0
-"""Seconds for all batches of a run: a year in small ones has hundreds."""
 
 
 class Airport:
     """The topics of one application, its program, and what it is to give."""
 
-    def __init__(self, broker: dict[str, str], home: Path, name: str, folder: Path) -> None:
-        self.broker, self.home, self.name = broker, home, name
+    def __init__(self, broker: dict[str, str], once: Once, name: str, folder: Path) -> None:
+        self.broker, self.once, self.name = broker, once, name
         self.file = folder / f"{name}.py"
         self.file.write_text(PROGRAM.format(name=name))
         self.year = Year()
@@ -41,8 +40,7 @@ class Airport:
         self.expected = sorted([*self.expected, *models(new.flights, self.year.planes)])
 
     def run(self, most: int) -> None:
-        with Run(self.file, "--once", "--max-events", str(most), home=self.home) as run:
-            assert run.end(LONG) == 0, run.error()
+        self.once(self.file, "--max-events", str(most))
 
     def rows(self, output: str) -> list[dict[str, Any]]:
         return [json.loads(v or "") for _, v in records(self.broker, f"{self.name}-{output}")]
@@ -80,19 +78,17 @@ def tried(airport: Airport, most: int, *, days: int, per_day: int, planes: int) 
 
 
 def test_full_topics_give_what_duckdb_gives_on_a_first_start_and_after_an_outage(
-    broker, broker_settings, tmp_path
+    broker, once, tmp_path
 ):
-    airport = Airport(broker, broker_settings.home, "airport", tmp_path)
+    airport = Airport(broker, once, "airport", tmp_path)
     assert tried(airport, 2_500, days=6, per_day=600, planes=3_000) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("most", [5_000, 60_000, 500_000])
-def test_a_year_gives_what_duckdb_gives_for_every_size_of_batches(
-    most, broker, broker_settings, tmp_path
-):
+def test_a_year_gives_what_duckdb_gives_for_every_size_of_batches(most, broker, once, tmp_path):
     days = int(os.environ.get("DAYS", "365"))
-    airport = Airport(broker, broker_settings.home, f"year{most}", tmp_path)
+    airport = Airport(broker, once, f"year{most}", tmp_path)
     assert tried(airport, most, days=days, per_day=923, planes=4_000) == []
 
 
@@ -104,7 +100,7 @@ app.stream("fromhere-in", schema="n int", start="latest").to("fromhere-out")
 
 
 def test_what_comes_after_a_first_start_is_read_though_its_first_batch_is_killed(
-    broker, broker_settings, tmp_path
+    broker, broker_settings, tmp_path, once
 ):
     admin.create_topic(broker, "fromhere-in", partitions=1)
     produce(broker, "fromhere-in", [{"n": number} for number in range(100)])
@@ -122,8 +118,7 @@ def test_what_comes_after_a_first_start_is_read_though_its_first_batch_is_killed
     produce(broker, "fromhere-in", [{"n": each} for each in range(number, number + 50)])
     logged = json.loads((query / "offsets" / "0").read_text().splitlines()[-1])
     began = logged["begins"]["fromhere-in/0"]
-    with Run(file, "--once", home=home) as run:
-        assert run.end() == 0, run.error()
+    once(file)
     found = sorted(json.loads(value or "")["n"] for _, value in records(broker, "fromhere-out"))
     assert found == list(range(began, number + 50))
     assert 100 <= began < number

@@ -13,6 +13,13 @@ class TestJson(FormatContract):
         return JSON
 
 
+class TestNestedJson(FormatContract):
+    garbage = TestJson.garbage
+
+    def format(self) -> Format:
+        return FORMATS["nested json"]
+
+
 class TestLenientJson(FormatContract):
     garbage = TestJson.garbage
 

@@ -40,7 +40,7 @@ orders.where("amount >= 0").to("halves-out")
 
 @pytest.mark.spark
 def test_code_changed_over_a_half_written_batch_is_refused_until_it_is_told_what_to_keep(
-    broker, broker_settings, tmp_path
+    broker, broker_settings, tmp_path, once
 ):
     home, file = broker_settings.home, tmp_path / "halves.py"
     file.write_text(PROGRAM)
@@ -52,12 +52,10 @@ def test_code_changed_over_a_half_written_batch_is_refused_until_it_is_told_what
             if kill_between_write_and_commit(run, broker, "halves", home):
                 break
     file.write_text(PROGRAM.replace("amount >= 0", "amount >= 5"))
-    with Run(file, "--once", home=home) as changed:
-        assert changed.end() == 2
-        assert "was written before, with other results" in changed.error()
-        assert "--keep-written" in changed.error()
-    with Run(file, "--once", "--keep-written", home=home) as kept:
-        assert kept.end() == 0, kept.error()
+    changed = once(file, code=2)
+    assert "was written before, with other results" in changed.error()
+    assert "--keep-written" in changed.error()
+    once(file, "--keep-written")
     found = [json.loads(value)["id"] for _, value in records(broker, "halves-out")]
     assert len(found) == len(set(found)), "nothing is doubled"
     missing = {each["id"] for each in sent} - set(found)

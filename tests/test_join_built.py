@@ -132,7 +132,7 @@ MISTAKES = {
     ),
     "the name 'op' is taken": lambda: users().with_columns(op="1").changes(),
     "a step's name": lambda: users().changes(name="two words"),
-    "a table keeps its key columns as they are": lambda: users().with_columns(id="upper(id)"),
+    "a table keeps its key columns, 'id' is one": lambda: users().with_columns(id="upper(id)"),
 }
 
 

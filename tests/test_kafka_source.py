@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import OFFSET_INVALID, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import riverrun as rr
@@ -238,3 +238,19 @@ def test_a_lot_of_large_records_is_cut_and_cut_the_same_again(broker, monkeypatc
     ordered = [value.encode() for value in values[0::2] + values[1::2]]
     assert [value for lot in once for value in lot] == ordered
     assert lots() == once
+
+
+def test_an_answer_without_an_offset_is_asked_for_again(broker, monkeypatch):
+    """Seen of a broker that had just come back: no error, and -1001 for an end."""
+    admin.create_topic(broker, "asked-again", partitions=1)
+    real, answers = admin.list_offsets, []
+
+    def without_an_offset_at_first(*given, **options):
+        found = real(*given, **options)
+        answers.append(found)
+        return dict.fromkeys(found, OFFSET_INVALID) if len(answers) == 1 else found
+
+    monkeypatch.setattr(admin, "list_offsets", without_an_offset_at_first)
+    partition = Partition("asked-again", 0)
+    assert KafkaTopics(broker).ends([partition]) == {partition: 0}
+    assert len(answers) == 2

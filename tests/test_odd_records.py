@@ -13,7 +13,7 @@ import riverrun as rr
 from riverrun import exact
 from riverrun.kafka import admin
 from riverrun.testing import Driver
-from running import Run, produce, records
+from running import produce, records
 from test_odd_keys import by_key
 
 RIGHT = {
@@ -162,7 +162,7 @@ TYPES = {
 
 @pytest.mark.broker
 @pytest.mark.spark
-def test_no_record_stops_a_job_on_kafka(broker, broker_settings, tmp_path, monkeypatch):
+def test_no_record_stops_a_job_on_kafka(broker, tmp_path, monkeypatch, once):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     file, sent = tmp_path / "thrown.py", {}
     file.write_text(PROGRAM)
@@ -173,8 +173,7 @@ def test_no_record_stops_a_job_on_kafka(broker, broker_settings, tmp_path, monke
     admin.create_topic(broker, "thrown-long", partitions=1)
     long = [{"k": "x" * length} for length in (1, 600_000, 2, 250_000, 330_000, 3)]
     produce(broker, "thrown-long", long)
-    with Run(file, "--once", "--max-events", "1000", home=broker_settings.home) as run:
-        assert run.end() == 0, run.error()
+    once(file, "--max-events", "1000")
     letters = [json.loads(value or "{}") for _, value in records(broker, "thrown.dead")]
     dead = [letter["topic"] for letter in letters]
     # three times the text: some of it is more than a record may have

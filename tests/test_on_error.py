@@ -9,8 +9,8 @@ import pytest
 
 import riverrun as rr
 from riverrun.compiler.shape import shape
+from riverrun.compiler.upgrades import refused, verdicts
 from riverrun.errors import JobError, ProgramError
-from riverrun.runtime.upgrades import refused, verdicts
 from riverrun.testing import Driver
 
 AT = "2026-01-01T12:00:00Z"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import inspect
 import json
-import random
 import sqlite3
 import sys
 from contextlib import closing
-from typing import Any
+from dataclasses import dataclass
 
 import polars as pl
 import pytest
 
 import riverrun as rr
 from envelopes import Database
+from page_views import views
 from riverrun.kernels.operator import Operator
 from riverrun.operators.aggregate import Window
 from riverrun.operators.registry import OPERATORS
@@ -22,21 +22,6 @@ from riverrun.testing.contracts import OperatorContract
 from transfers import NAMES, TOLD, Bank
 
 VIEWS = "id int, page string, user string, ms int, at timestamp"
-
-
-def at(second: int) -> str:
-    return f"2026-01-01T12:{second // 60:02d}:{second % 60:02d}Z"
-
-
-def views(count: int = 40, *, apart: int = 5, late: int = 4, seed: int = 5) -> list[dict[str, Any]]:
-    """Out of order by up to `late` places."""
-    dice = random.Random(seed)
-    rows = [
-        {"id": n, "page": dice.choice("abc"), "user": dice.choice("xyz"), "ms": dice.randint(1, 9)}
-        for n in range(count)
-    ]
-    rows = [{**row, "at": at(apart * n)} for n, row in enumerate(rows)]
-    return sorted(rows, key=lambda row: row["id"] + dice.randint(0, late))
 
 
 class OverViews(OperatorContract):
@@ -56,6 +41,39 @@ class OfWindow(OverViews):
     def program(self, app):
         grouped = self.rows(app).group_by("page").window(self.window(), updatable="30 seconds")
         grouped.agg(n=rr.count(), total=rr.sum("ms"), users=rr.distinct("user")).to("out")
+
+
+@dataclass(frozen=True)
+class Put:
+    ms: int
+
+
+@dataclass(frozen=True)
+class Heap:
+    ms: int = 0
+
+    def decide(self, command: Put):
+        return rr.Rejected("it is full") if self.ms > 40 else command
+
+    def evolve(self, event: Put) -> Heap:
+        return Heap(self.ms + event.ms)
+
+
+class TestDecide(OperatorContract):
+    arrival_matters = True  # events tell when they were decided
+
+    def program(self, app):
+        heaps = app.aggregate("heap", Heap, commands="commands", events="events")
+        heaps.of(Put).select("aggregate", "version", "ms").to("out")
+
+    def records(self):
+        rows = enumerate(views(60))
+        return {
+            "commands": [
+                {"id": str(n % 50), "aggregate": r["page"], "type": "Put", "data": {"ms": r["ms"]}}
+                for n, r in rows
+            ]
+        }
 
 
 class TestTumbling(OfWindow):
@@ -139,6 +157,17 @@ class TestRules(OverViews):
         quiet = "MEASURES a.id AS first PATTERN (a TIMEOUT) WITHIN INTERVAL '10' SECOND"
         rules = [*rising, {"name": "quiet", "pattern": quiet, "metadata": {"why": "no views"}}]
         return [("rule", "found", each) for each in rules]
+
+
+class TestSearch(OverViews):
+    def program(self, app):
+        self.rows(app).search("found", text=["page", "user"], keep=["id", "page"]).to("out")
+
+    def asked(self):
+        queries = {"a": "a", "both": "x OR y", "range": "z* ms:<5"}
+        asked = [("query", "found", {"name": n, "query": q}) for n, q in queries.items()]
+        sql = {"name": "sql", "query": "b -x", "where": "ms > 3", "owner": "ann"}
+        return [*asked, ("query", "found", sql)]
 
 
 class Counting(rr.Processor):
@@ -225,11 +254,49 @@ class TestRank(OverViews):
         table.group_by("page").top(2, by="ms", place="place").to("out")
 
 
+class TestKeep(OverViews):
+    arrival_matters = True  # changes count from the batch that brings them
+
+    def program(self, app):
+        table = self.rows(app).to_table("user", "page")
+        table.join(table.select("user", "page", "ms as other"), on=["user", "page"],
+                   keep="20 seconds", name="pairs").to("out")  # fmt: skip
+
+    def step(self):
+        return next(s.does for s in self.app().program().steps if s.does.kind == "keep")
+
+
+class TestLife(OverViews):
+    def program(self, app):
+        users = self.rows(app).group_by("user", "page", keep="20 seconds")
+        users.agg(n=rr.count(), total=rr.sum("ms"), pages=rr.distinct("id")).to("out")
+
+
+class TestOfFinished(OverViews):
+    def program(self, app):
+        pages = self.rows(app).group_by("page").window(rr.tumbling("20 seconds"))
+        of_all = pages.agg(n=rr.count()).group_by("window_start")
+        of_all.agg(n=rr.sum("n"), pages=rr.count()).to("out")
+
+
 class TestGather(OverViews):
     arrival_matters = True  # the changes of a batch are told
 
     def program(self, app):
         self.rows(app).to_table("page").changes().to("out")
+
+
+class TestAlert(OverViews):
+    arrival_matters = True  # people are told of what is there by then
+
+    def program(self, app):
+        self.rows(app).to_table("user", "page").where("ms > 4").alert(
+            group_by="page", name="slow", wait="1 second", interval="1 second", repeat="2 seconds"
+        )
+
+    def asked(self):
+        silence = {"id": "s", "matchers": [["page", "=", "a"]], "until": 2_000_000, "by": "ann"}
+        return [("silence alerts", "slow", silence)]
 
 
 class OverTwo(OperatorContract):

@@ -37,7 +37,7 @@ MISTAKES = {
     ("Grouped", "to"): "an aggregate first: ",
     ("Table", "explode"): "streams have it: ",
     ("App", "run"): "`riverrun run app.py`",
-    ("Stream", "zzz"): "there are: apply, ",
+    ("Stream", "zzz"): "there are: alert, apply, ",
 }
 
 

@@ -22,7 +22,7 @@ from riverrun.outputs import OutputSpec
 from riverrun.schema import parse
 from riverrun.testing import Driver
 from riverrun.testing.contracts.formats import NOON, FormatContract
-from running import Run, produce, records
+from running import produce, records
 
 PLAIN = (
     "string",
@@ -161,9 +161,7 @@ def test_the_format_is_described():
 
 @pytest.mark.broker
 @pytest.mark.spark
-def test_a_format_of_ones_own_runs_on_spark_and_its_code_travels_to_workers(
-    broker, broker_settings, tmp_path
-):
+def test_a_format_of_ones_own_runs_on_spark_and_its_code_travels_to_workers(broker, tmp_path, once):
     shutil.copy(Path(__file__).with_name("pairs.py"), tmp_path)
     (tmp_path / "paired.py").write_text(PROGRAM)
     for topic in ("paired-orders", "paired-names"):
@@ -172,8 +170,7 @@ def test_a_format_of_ones_own_runs_on_spark_and_its_code_travels_to_workers(
     users = {10: "bob", 11: "ann", 12: "bob", 13: "ann"}
     sent = [f"user={user};total={n};at=2026-01-01T12:00:{n}" for n, user in users.items()]
     produce(broker, "paired-orders", [*sent, b"\xff", "nonsense"])
-    with Run(tmp_path / "paired.py", "--once", home=broker_settings.home) as run:
-        assert run.end() == 0, run.error()
+    once(tmp_path / "paired.py")
     large = sorted(value or "" for _, value in records(broker, "paired-large"))
     assert large == [
         "user=ann;total=11.0;at=2026-01-01T12%3A00%3A11",

@@ -1,4 +1,4 @@
-"""A sink of one's own (json_lines.py): in the driver, on Spark with kills, and on a cluster."""
+"""A sink of one's own (json_lines.py), in the driver and on Spark; test_cluster has it, too."""
 
 from __future__ import annotations
 
@@ -155,7 +155,9 @@ def kill_between_write_and_commit(run: Run, folder: Path, app: str, home: Path) 
 
 @pytest.mark.broker
 @pytest.mark.spark
-def test_a_job_that_is_killed_in_between_writes_each_row_once(broker, broker_settings, tmp_path):
+def test_a_job_that_is_killed_in_between_writes_each_row_once(
+    broker, broker_settings, tmp_path, once
+):
     home, file, sent = broker_settings.home, program(tmp_path, "lined"), views(EVENTS)
     admin.create_topic(broker, "lined-views", partitions=3)
     produce(broker, "lined-views", sent, partitions=3)
@@ -163,24 +165,5 @@ def test_a_job_that_is_killed_in_between_writes_each_row_once(broker, broker_set
         with Run(file, "--max-events", "1500", home=home) as run:
             if kill_between_write_and_commit(run, tmp_path / "out", "lined", home):
                 break
-    with Run(file, "--once", home=home) as run:
-        assert run.end() == 0, run.error()
-    check(tmp_path / "out", sent)
-
-
-@pytest.mark.broker
-@pytest.mark.spark
-def test_workers_of_a_cluster_know_it_and_one_that_is_killed_does_no_harm(
-    broker, broker_settings, standalone, tmp_path
-):
-    home, file, sent = broker_settings.home, program(tmp_path, "spread_lines"), views(EVENTS)
-    admin.create_topic(broker, "spread_lines-views", partitions=3)
-    produce(broker, "spread_lines-views", sent, partitions=3)
-    with Run(file, "--master", standalone.master, "--max-events", "3000", home=home) as run:
-        run.until(3000)
-        executors = [each for worker in standalone.workers for each in worker.executors()]
-        workers = [each for one in executors for each in one.children(recursive=True)]
-        max(workers, key=lambda each: each.cpu_times().user).kill()
-        run.until(EVENTS)
-        assert run.stop() == 0, run.error()
+    once(file)
     check(tmp_path / "out", sent)

@@ -10,6 +10,7 @@ from riverrun.compiler.passes.absorb_tables import absorb_tables
 from riverrun.compiler.passes.check import check
 from riverrun.compiler.passes.gather_changes import gather_changes
 from riverrun.compiler.passes.keep_late_rows import keep_late_rows
+from riverrun.compiler.passes.keep_personal import keep_personal
 from riverrun.plan.nodes import Plan, Step, Versions
 from riverrun.plan.rows import inputs_of, nodes_of
 
@@ -42,7 +43,7 @@ def _word(node) -> str:
 
 
 def test_their_order_is_one_visible_tuple():
-    assert (gather_changes, keep_late_rows, check, absorb_tables) == PASSES
+    assert (gather_changes, keep_late_rows, check, keep_personal, absorb_tables) == PASSES
 
 
 def test_changes_that_leave_from_several_pages_are_gathered_once_for_all_outputs():

@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 import riverrun as rr
+from page_views import at
 from recipes import module, sources
 from riverrun.compiler.shape import shape
-from riverrun.runtime.upgrades import verdicts
+from riverrun.compiler.upgrades import verdicts
 from riverrun.testing import Driver
 from riverrun.testing.contracts import OperatorContract
-from test_operator_contracts import OverViews, at
+from test_operator_contracts import OverViews
 
 ROOT = Path(__file__).parents[1]
 RECIPE = re.compile(r"^\| (an? \w+) \| `(\S+)` \| `(\S+)`: (`.*`) \|$", re.MULTILINE)
@@ -171,7 +172,7 @@ def test_one_file_and_an_export_are_all_that_a_new_kind_of_thing_needs(tmp_path)
     outputs, operator, formats = json.loads(done.stdout.splitlines()[0])
     assert outputs == ["lines:lines", "months"]
     assert operator
-    assert formats == ["debezium", "json", "lenient json", "pairs"]
+    assert formats == ["debezium", "json", "lenient json", "nested json", "pairs"]
 
 
 def test_times_of_views_are_a_minute_apart():

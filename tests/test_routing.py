@@ -13,7 +13,7 @@ from riverrun.kernels.messages import marks
 from riverrun.kernels.pages import PageKernel
 from riverrun.kernels.state import SegmentCache
 from riverrun.testing import Driver
-from riverrun.testing.driver import MemoryStore
+from riverrun.testing.checkpoints import MemoryStore
 
 EDGES = [
     DEAD, MARK, STATUS,
@@ -45,7 +45,7 @@ def visited(app: rr.App, count: int = 20) -> list:
     assert program.levels == 1
     for number in range(count):
         driver.send("orders", {"id": number, "user": "ann", "at": "2026-01-01T12:00:00Z"})
-    chunks = driver._read(driver.topics.ends(), Punctuation())
+    chunks = driver._read({}, driver.topics.ends(), Punctuation())
     kernel = PageKernel(reader.program, 0, SegmentCache(1 << 20), "test")
     ours = [chunk for chunk in chunks if chunk.page == 0 and chunk.edge != MARK]
     _, out = kernel.visit(0, None, MemoryStore(), [*ours, *marks(Punctuation(), 1)])

@@ -9,59 +9,16 @@ import pytest
 import riverrun as rr
 from riverrun.bench import rules as bench
 from riverrun.bench.report import Report
-from riverrun.control import ANSWER
 from riverrun.errors import InputError
-from riverrun.rules import read_rules, told
+from riverrun.operators.rules.rule import Rule, RuleSet
 from riverrun.testing import Driver
-
-SPREE = """
-    MEASURES LAST(small.at) AS since, large.amount AS amount
-    PATTERN (small{2,} large) WITHIN INTERVAL '10' MINUTE
-    DEFINE small AS amount < $small, large AS amount > $large
-"""
-SCHEMA = "card string, amount double, country string, at timestamp"
-
-
-def program(app=None, **options):
-    app = app or rr.App("shop", pages=2)
-    stream = app.stream("payments", schema=SCHEMA, time="at")
-    given = {"measures": "since timestamp, amount double", "templates": {"spree": SPREE}}
-    stream.match_rules("fraud", by="card", **{**given, **options}).to("out")
-    return app
+from riverrun.told import read_file, told
+from ruling import PATTERN, SCHEMA, SPREE, add, answers, found, pay, program
 
 
 @pytest.fixture
 def driver():
     return Driver(program())
-
-
-def add(driver, name, small=1, large=500, **more):
-    parameters = {"small": small, "large": large}
-    driver.control("rule", "fraud", name=name, template="spree", parameters=parameters, **more)
-
-
-def pay(driver, *amounts, start=0, card="c1"):
-    for n, amount in enumerate(amounts, start):
-        at = f"2026-01-01T12:{n:02d}:00Z"
-        driver.send("payments", {"card": card, "amount": amount, "country": "NL", "at": at})
-
-
-def found(driver):
-    names = ("rule", "version", "amount")
-    return [tuple(line["value"][name] for name in names) for line in driver.outputs["out"]]
-
-
-def answers(driver):
-    return [each.body for each in driver.topics.asked if each.kind == ANSWER]
-
-
-def refusal(driver, **body):
-    """What is answered to a rule that is wrong."""
-    driver.control("rule", "fraud", **body)
-    driver.batch()
-    answer = answers(driver)[-1]
-    assert "refused" in answer, answer
-    return answer["refused"]
 
 
 def test_rows_tell_their_rule_its_version_and_its_metadata(driver):
@@ -120,14 +77,6 @@ def test_a_rule_that_is_removed_finds_nothing_more_and_may_come_again(driver):
     assert found(driver) == [("large", 1, 900.0), ("large", 2, 900.0)]
 
 
-def test_a_rule_that_is_not_there_cannot_be_removed(driver):
-    add(driver, "large")
-    driver.control("remove rule", "fraud", name="larger")
-    driver.batch()
-    refused = answers(driver)[-1]["refused"]
-    assert (refused["fact"], refused["hint"]) == ("there is no rule 'larger'", "there are: large")
-
-
 def test_absence_is_told_by_the_clock_when_input_is_quiet():
     driver = Driver(program())
     quiet = "MEASURES a.at AS since PATTERN (a TIMEOUT) WITHIN INTERVAL '5' MINUTE"
@@ -138,85 +87,87 @@ def test_absence_is_told_by_the_clock_when_input_is_quiet():
     assert line["value"]["since"] == "2026-01-01T12:00:00Z"
 
 
-def test_one_rule_that_is_wrong_leaves_the_others_in_effect(driver):
-    add(driver, "large")
-    driver.control("rule", "fraud", name="large", template="spree", parameters={"small": 1})
-    pay(driver, 0.5, 0.2, 900, 5)
-    driver.batch()
-    assert found(driver) == [("large", 1, 900.0)]
-    refused = answers(driver)[1]["refused"]
-    assert refused["fact"] == "the parameter $large has no value"
-    assert refused["where"] == "the rule 'large', line 4, column 56 of the pattern"
+WINDOW = """
+    MEASURES LAST(b.amount) AS amount
+    PATTERN (a b{$least,}) WITHIN $window DEFINE b AS amount > $x
+"""
 
 
-PATTERN = "PATTERN (a) WITHIN INTERVAL '1' MINUTE"
-
-
-@pytest.mark.parametrize(
-    ("body", "fact"),
-    [
-        ({"name": "a b", "pattern": PATTERN}, "a rule's name has letters, digits, _ . and -"),
-        ({"name": "a"}, "a rule has either a pattern or a template"),
-        ({"name": "a", "pattern": PATTERN, "patern": ""}, "a rule has no 'patern'"),
-        ({"name": "a", "template": "x"}, "the program has no template 'x'"),
-        ({"name": "a", "pattern": 7}, "a pattern is text"),
-        ({"name": "a", "pattern": "PATTERN (a)"}, "the pattern has no WITHIN"),
-        ({"name": "a", "pattern": PATTERN, "parameters": [1]}, "parameters are names with values"),
-        (
-            {"name": "a", "pattern": PATTERN, "parameters": {"x": None}},
-            "the parameter 'x' cannot be used",
-        ),
-        ({"name": "a", "pattern": PATTERN, "parameters": {"x": 1}}, "the pattern has no param"),
-        (
-            {"name": "a", "pattern": PATTERN.replace("'1' MINUTE", "'2' HOUR")},
-            "a match takes at most 1 hour here",
-        ),
-        (
-            {"name": "a", "pattern": f"PARTITION BY country {PATTERN}"},
-            "the rows are matched by card",
-        ),
-        (
-            {"name": "a", "pattern": f"MEASURES a.at AS at {PATTERN}"},
-            "the program has no measure 'at'",
-        ),
-        (
-            {"name": "a", "pattern": f"MEASURES a.country AS amount {PATTERN}"},
-            "the measure 'amount' is DOUBLE, not VARCHAR",
-        ),
-        (
-            {"name": "a", "pattern": f"ALL ROWS PER MATCH {PATTERN}"},
-            "a rule gives one row per match",
-        ),
-        (
-            {"name": "a", "pattern": f"{PATTERN} DEFINE a AS amount > $1"},
-            "a parameter has a name",
-        ),
-        ({"name": "a", "pattern": f"ORDER BY amount {PATTERN}"}, "rows are matched in the order"),
-        ({"name": "a", "pattern": f"MEASURES MATCH_NUMBER() AS amount {PATTERN}"}, "a rule has no"),
-    ],
-)  # fmt: skip
-def test_a_rule_that_cannot_be_one_is_refused_with_its_error(driver, body, fact):
-    assert refusal(driver, **body)["fact"].startswith(fact)
-
-
-def test_a_condition_that_fails_on_a_row_does_not_hold_there_and_the_job_goes_on(driver):
-    number = "MEASURES a.amount AS amount " + PATTERN + " DEFINE a AS country::INT > $n"
-    driver.control("rule", "fraud", name="n", pattern=number, parameters={"n": 0})
-    pay(driver, 3, 4)
-    driver.send(
-        "payments", {"card": "c", "amount": 1, "country": "7", "at": "2026-01-01T12:02:00Z"}
-    )
+def test_parameters_may_say_how_many_rows_there_are_and_how_long_a_match_takes():
+    driver = Driver(program(templates={"w": WINDOW}))
+    for name, least, window in [("a", 2, "2 minutes"), ("b", 3, "3 minutes"), ("c", 2, "60 s")]:
+        given = {"least": least, "window": window, "x": 5}
+        driver.control("rule", "fraud", name=name, template="w", parameters=given)
+    pay(driver, 1, 6, 7, 1, 6, 7, 8, 1, 1)
     driver.end()
-    assert found(driver) == [("n", 1, 1.0)]
-    assert not driver.outputs["dead"]
+    assert sorted(found(driver)) == [("a", 1, 7.0), ("a", 1, 7.0), ("b", 1, 8.0)]
 
 
-def test_a_template_that_no_rule_could_use_is_an_error_of_the_program():
-    with pytest.raises(rr.ProgramError) as error:
-        program(templates={"wrong": "MEASURES a.at AS nothing " + PATTERN})
-    assert error.value.fact == "the template 'wrong': the program has no measure 'nothing'"
-    with pytest.raises(rr.ProgramError, match="the name 'rule' is taken"):
-        program(measures="rule string", templates={})
+def test_a_template_may_leave_its_time_and_its_numbers_open():
+    text = "PATTERN (a{$least,4} b{3,$most}) WITHIN INTERVAL $n MINUTE"
+    assert program(templates={"t": text}).program().steps
+
+
+def test_partial_matches_of_rules_that_ran_out_of_time_are_an_output():
+    app = rr.App("partial", pages=2)
+    stream = app.stream("payments", schema=SCHEMA, time="at")
+    alerts = stream.match_rules(
+        "fraud", by="card", measures="since timestamp, amount double",
+        templates={"spree": SPREE}, timeouts=True,
+    )  # fmt: skip
+    alerts.to("out")
+    alerts.timed_out.to("partial")
+    text = SPREE.replace("$small", "100").replace("$large", "5000")
+    alone = stream.match(f"PARTITION BY card {text}", name="alone", timeouts=True)
+    alone.to("out-alone")
+    alone.timed_out.to("partial-alone")
+    driver = Driver(app)
+    add(driver, "few")
+    add(driver, "many", small=100, large=5000)
+    pay(driver, 0.5, 0.2, 900, 7, 70, 2)
+    driver.batch()
+    pay(driver, 3, start=7)
+    driver.batch()
+    driver.pass_time("30 minutes")
+    assert found(driver) == [("few", 1, 900.0)]
+    partial = [line["value"] for line in driver.outputs["partial"]]
+    assert {each["rule"] for each in partial} == {"many"}
+    wanted = [line["value"]["since"] for line in driver.outputs["partial-alone"]]
+    assert sorted(each["since"] for each in partial) == sorted(wanted)
+    assert len(wanted) == 4
+
+
+def test_only_a_step_that_is_asked_for_it_tells_partial_matches():
+    app = rr.App("none", pages=2)
+    stream = app.stream("payments", schema=SCHEMA, time="at")
+    with pytest.raises(rr.ProgramError, match="this stream has no partial matches"):
+        stream.match_rules("fraud", by="card", measures="n int").timed_out.to("partial")
+
+
+def test_two_steps_with_rules_do_not_hear_of_each_other():
+    app = rr.App("both", pages=2)
+    stream = app.stream("payments", schema=SCHEMA, time="at")
+    for name in ("one", "two"):
+        given = {"measures": "since timestamp, amount double", "templates": {"spree": SPREE}}
+        stream.match_rules(name, by="card", **given).to(f"out-{name}")
+    driver = Driver(app)
+    for step, large in (("one", 500), ("two", 5000)):
+        given = {"small": 1, "large": large}
+        driver.control("rule", step, name="r", template="spree", parameters=given)
+    pay(driver, 0.5, 0.2, 900, 5)
+    driver.end()
+    assert [len(driver.outputs[f"out-{name}"]) for name in ("one", "two")] == [1, 0]
+
+
+def test_a_rule_that_is_added_changed_back_and_removed_in_one_batch_has_each_version(driver):
+    for large in (500, 700, 500):
+        add(driver, "large", large=large)
+    driver.control("remove rule", "fraud", name="large")
+    add(driver, "large", large=600)
+    pay(driver, 0.5, 0.2, 650, 5)
+    driver.end()
+    assert [answer["version"] for answer in answers(driver)] == [1, 2, 3, 3, 4]
+    assert found(driver) == [("large", 4, 650.0)]
 
 
 def test_a_template_that_changes_is_for_rules_that_come_after():
@@ -246,6 +197,15 @@ def test_commands_and_answers_are_told_in_their_order(driver):
     assert "RR103" in str(known[1].error)
 
 
+def test_rules_in_state_are_read_back_also_those_of_earlier_checkpoints():
+    rules = tuple(Rule(name, SPREE, {"small": 1}, {"b": "ö"}, "spree") for name in "ab")
+    kept = RuleSet(rules, {"a": 1, "b": 1})
+    assert RuleSet.decoded(kept.encoded()) == kept
+    assert kept.encoded().count("PATTERN") == 1
+    earlier = json.dumps({"rules": [vars(each) for each in rules], "last": kept.last})
+    assert RuleSet.decoded(earlier) == kept
+
+
 def test_files_of_rules_are_toml_or_json(tmp_path):
     rule = {"name": "a", "template": "spree", "parameters": {"small": 1}}
     (tmp_path / "one.json").write_text(json.dumps(rule))
@@ -254,15 +214,17 @@ def test_files_of_rules_are_toml_or_json(tmp_path):
         '[[rule]]\nname = "a"\ntemplate = "spree"\nparameters = {small = 1}'
     )
     (tmp_path / "bad.toml").write_text("name = 7-")
-    assert read_rules(tmp_path / "one.json") == read_rules(tmp_path / "a.toml") == [rule]
-    assert read_rules(tmp_path / "two.json") == [rule, rule]
+    assert (
+        read_file(tmp_path / "one.json", "rule") == read_file(tmp_path / "a.toml", "rule") == [rule]
+    )
+    assert read_file(tmp_path / "two.json", "rule") == [rule, rule]
     with pytest.raises(InputError, match="the file of rules cannot be read"):
-        read_rules(tmp_path / "bad.toml")
+        read_file(tmp_path / "bad.toml", "rule")
 
 
 def test_a_thousand_rules_are_measured_next_to_one():
     report = Report()
-    bench.measure(report, 4_000, 1_000)
+    bench.measure(report, 4_000, 1_000, without_template=20)
     assert report.figures["kernel, 1,000 live rules: matches"] > 0
     assert {each.name.partition(":")[0] for each in report.targets} == {"1,000 live rules"}
 
@@ -289,11 +251,6 @@ app = rr.App("tried")
 rows = app.stream("rows", schema="k int, v int, at timestamp", time="at")
 rows.match_rules("found", by="k", measures="v int").to("out")
 """
-
-
-@rr.function("double")
-def doubled(value: float):
-    return 2 * value
 
 
 def test_a_rule_calls_functions_that_the_program_sees():

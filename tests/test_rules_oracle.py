@@ -62,6 +62,8 @@ class Text:
     skip: tuple
     within: int
     over: bool
+    open_time: bool = False
+    """Whether WITHIN has a parameter."""
 
     def __str__(self):
         pattern = self.pattern
@@ -69,10 +71,13 @@ class Text:
             pattern = ("all", pattern, ("any", *(("row", name) for name in NAMES)))
         if self.over:
             pattern = ("all", pattern, ("over",))
-        return text_with(
+        text = text_with(
             pattern, self.defines, joined(self.measures), skip=self.skip, within=self.within,
             every_row=False,
         )  # fmt: skip
+        time = f"INTERVAL '{self.within}' SECOND"
+        assert time in text
+        return text.replace(time, "INTERVAL $s SECOND") if self.open_time else text
 
 
 conditions = st.one_of(
@@ -83,6 +88,7 @@ texts = st.builds(
     Text, patterns, st.fixed_dictionaries(dict.fromkeys(NAMES, conditions)),
     st.lists(st.sampled_from(list(MEASURES)), unique=True, max_size=TOLD),
     st.sampled_from(list(SKIPS)), st.integers(1, 12), st.sampled_from([False, False, True]),
+    st.booleans(),
 )  # fmt: skip
 values = st.fixed_dictionaries(
     {
@@ -90,6 +96,7 @@ values = st.fixed_dictionaries(
         "q": st.integers(0, 3),
         "r": st.sampled_from([0.5, 1.0, 1.5, 2.5]),
         "t": st.sampled_from(["x", "y", "z"]),
+        "s": st.sampled_from([1, 4, 9]),
         "l": st.lists(st.integers(0, 3), min_size=1, max_size=3),
     }
 )
@@ -107,7 +114,7 @@ orders = st.lists(
 
 
 def named_in(text):
-    return {name for name in "pqrtl" if f"${name}" in text}
+    return {name for name in "pqrstl" if f"${name}" in text}
 
 
 def with_literals(text, parameters):
@@ -119,6 +126,7 @@ def with_literals(text, parameters):
             return f"[{', '.join(map(str, value))}]::BIGINT[]"
         return LITERALS[type(value)].format(value)
 
+    text = text.replace("$s SECOND", f"'{parameters.get('s')}' SECOND")
     return re.sub(r"\$(\w)", literal, text)
 
 
@@ -158,6 +166,8 @@ class History:
 
 TEXTS: dict[str | None, str] = {}
 """The templates of the program that is tried."""
+TOLD_IN: set[str] = set()
+"""Its outputs."""
 
 
 def micros(row):
@@ -172,7 +182,10 @@ def alone(version, arrived, most):
     """What a program with nothing but this pattern gives, over the rows that the version sees."""
     app = rr.App("alone", pages=1)
     text = with_literals(version.text, version.parameters)
-    stream(app).match(text, name="found", max_rows=most, on_error="drop").to("out")
+    options = {"name": "found", "max_rows": most, "on_error": "drop", "timeouts": True}
+    found = stream(app).match(text, **options)
+    found.to("out")
+    found.timed_out.to("partial")
     driver = Driver(app)
     driver.send("t", *(record(r) for r in arrived if version.begins <= micros(r) < version.ends))
     if version.ends < END:
@@ -183,7 +196,12 @@ def alone(version, arrived, most):
     else:
         driver.batch()
         driver.end()
-    return [line["value"] for line in driver.outputs["out"]]
+    return outputs(driver)
+
+
+def outputs(driver):
+    """Matches and partial ones, with the output that they are in."""
+    return [(name, line["value"]) for name in TOLD_IN for line in driver.outputs[name]]
 
 
 def expected(history, arrived, most):
@@ -191,27 +209,32 @@ def expected(history, arrived, most):
     for (name, number), version in history.versions.items():
         if version.ends <= version.begins:
             continue
-        for value in alone(version, arrived, most):
+        for output, value in alone(version, arrived, most):
             told = {f"m{n}": value.get(f"m{n}") for n in range(TOLD)}
-            found[json.dumps([name, number, value["k"], told], sort_keys=True)] += 1
+            place = [output, name, number, value["k"], told]
+            found[json.dumps(place, sort_keys=True)] += 1
     return found
 
 
 def came_out(driver):
     found = Counter()
-    for line in driver.outputs["out"]:
-        value = line["value"]
+    for output, value in outputs(driver):
         told = {f"m{n}": value[f"m{n}"] for n in range(TOLD)}
-        place = [value["rule"], value["version"], value["k"], told]
+        place = [output, value["rule"], value["version"], value["k"], told]
         found[json.dumps(place, sort_keys=True)] += 1
     return found
 
 
 def program(pages, most):
     app = rr.App("rules", pages=pages)
-    stream(app).match_rules(
-        "found", by="k", measures=MEASURED, templates=TEXTS, max_rows=most, on_error="drop"
-    ).to("out")
+    timeouts = "partial" in TOLD_IN
+    found = stream(app).match_rules(
+        "found", by="k", measures=MEASURED, templates=TEXTS, max_rows=most, on_error="drop",
+        timeouts=timeouts,
+    )  # fmt: skip
+    found.to("out")
+    if timeouts:
+        found.timed_out.to("partial")
     return app
 
 
@@ -237,6 +260,8 @@ def ask(driver, order, given):
 
 
 def run(given, ordered, arrived, most, seed):
+    TOLD_IN.clear()
+    TOLD_IN.update(["out", "partial"] if seed % 2 else ["out"])
     TEXTS.clear()
     TEXTS.update({f"t{n}": str(text) for n, text in enumerate(given) if readable(str(text))})
     driver, dice = Driver(program(1 + seed % 3, most)), random.Random(seed)

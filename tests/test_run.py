@@ -38,7 +38,7 @@ app = rr.App("shown")
 app.stream("shown-views", schema="page string, at bigint").to(rr.sinks.screen())
 """
 START = 1_767_225_600_000
-EVENTS = 60_000
+EVENTS = 24_000
 
 
 def program(folder: Path, name: str, topic: str, output: str, more: str = "") -> Path:
@@ -66,7 +66,7 @@ def ledger(rows: list[dict[str, object]]) -> dict[tuple[object, int], tuple[int,
 
 
 def test_a_job_killed_in_the_middle_ends_with_the_table_of_an_undisturbed_run(
-    broker, broker_settings, tmp_path, riverrun
+    broker, broker_settings, tmp_path, riverrun, once
 ):
     admin.create_topic(broker, "killed-views", partitions=3)
     sent = views(EVENTS)
@@ -74,16 +74,14 @@ def test_a_job_killed_in_the_middle_ends_with_the_table_of_an_undisturbed_run(
     home = broker_settings.home
     killed = program(tmp_path, "killed", "killed-views", "killed-out", MORE)
     calm = program(tmp_path, "calm", "killed-views", "calm-out", MORE)
-    for events in (30_000,):
-        with Run(killed, "--max-events", "6000", home=home) as run:
-            run.until(events)
-        shown = next(a for a in json.loads(riverrun("ps", "--json").out) if a["name"] == "killed")
-        assert shown["state"] == "died"
-    with Run(killed, "--once", "--max-events", "20000", home=home) as run:
-        assert run.end() == 0, run.error()
-    with Run(calm, "--once", "--max-events", "25000", home=home) as run:
-        assert run.end() == 0, run.error()
-        assert_every_number_is_that_of_the_log(broker, home, "calm", run.statuses())
+    with Run(killed, "--max-events", "2400", "--batch-time", "1 hour", home=home) as run:
+        run.until(EVENTS // 2)
+    apps = json.loads(riverrun("ps", "--json").out)
+    shown = next(each for each in apps if each["application"] == "killed")
+    assert shown["state"] == "died"
+    once(killed, "--max-events", "8000")
+    statuses = once(calm, "--max-events", "10000").statuses()
+    assert_every_number_is_that_of_the_log(broker, home, "calm", statuses)
     found = table(broker, "killed-out")
     assert found == table(broker, "calm-out")
     assert {
@@ -149,21 +147,17 @@ def test_a_running_job_sets_bad_records_aside_reads_new_partitions_and_refuses_a
             "the topic 'live-views' was deleted and made again" in run.error()
             or "a topic was deleted while it was read" in run.error()
         )
-    shown = next(a for a in json.loads(riverrun("ps", "--json").out) if a["name"] == "live")
+    shown = next(a for a in json.loads(riverrun("ps", "--json").out) if a["application"] == "live")
     assert (shown["state"], shown["pid"]) == ("failed", None)
     assert shown["error"] in run.error()
 
 
-def test_a_screen_shows_the_first_rows_of_each_task_once_they_are_committed(
-    broker, broker_settings, tmp_path
-):
+def test_a_screen_shows_the_first_rows_of_each_task_once_they_are_committed(broker, tmp_path, once):
     admin.create_topic(broker, "shown-views", partitions=2)
     produce(broker, "shown-views", views(5000), partitions=2)
     file = tmp_path / "shown.py"
     file.write_text(SHOWN)
-    with Run(file, "--once", "--master", "local[2]", home=broker_settings.home) as run:
-        assert run.end() == 0, run.error()
-        [status] = run.statuses()
+    [status] = once(file).statuses()
     rows = [(line["value"]["page"], line["value"]["at"]) for line in status["shown"]]
     assert len(rows) == 2 * 1000
     assert len(set(rows)) == len(rows)
@@ -174,13 +168,14 @@ def test_a_screen_shows_the_first_rows_of_each_task_once_they_are_committed(
     ("options", "fact"),
     [
         (["--brokers", "127.0.0.1:1"], "Kafka"),
-        ([], "there is no topic 'absent'"),
+        ([], "there are no topics 'absent', 'absent-too'"),
     ],
 )
 def test_what_is_missing_is_one_clear_error_before_spark_starts(
     options, fact, broker, tmp_path, riverrun
 ):
-    file = program(tmp_path, "missing", "absent", "out")
+    more = 'app.stream("absent-too", schema="page string").to("out-too")\n'
+    file = program(tmp_path, "missing", "absent", "out", more)
     outcome = riverrun("run", str(file), *options)
     assert outcome.code == 2
     assert outcome.err.startswith("error: ")

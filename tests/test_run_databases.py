@@ -33,7 +33,7 @@ EVENTS = 20_000
 @pytest.mark.broker
 @pytest.mark.spark
 def test_a_job_killed_in_the_middle_leaves_every_row_exactly_once(
-    broker, broker_settings, postgres, tmp_path
+    broker, broker_settings, postgres, tmp_path, once
 ):
     admin.create_topic(broker, "stored-views", partitions=2)
     sent = views(EVENTS)
@@ -43,8 +43,7 @@ def test_a_job_killed_in_the_middle_leaves_every_row_exactly_once(
     home = broker_settings.home
     with Run(program, "--max-events", "1500", home=home) as run:
         run.until(6000)
-    with Run(program, "--once", home=home) as run:
-        assert run.end() == 0, run.error()
+    once(program)
     counted = "SELECT page, {}, views, total FROM minutes"
     listed = "SELECT page, ms, {} FROM views"
     expected = sorted((row["page"], row["ms"], row["at"]) for row in sent)
@@ -114,4 +113,4 @@ def test_a_wrong_address_is_an_error_before_spark_starts(broker, riverrun, monke
     outcome = riverrun("run", str(file))
     assert outcome.code == 2
     assert "error: PostgreSQL cannot be reached [RR204]" in outcome.err
-    assert "starting Spark" not in outcome.err + outcome.out
+    assert "Spark is there" not in outcome.err + outcome.out

@@ -36,7 +36,7 @@ HELD = 2500
 
 
 def test_a_job_killed_in_the_middle_leaves_each_row_once_in_files_and_tables(
-    broker, broker_settings, tmp_path, hooks
+    broker, broker_settings, tmp_path, hooks, once
 ):
     first = {0: Answer(503), HELD: Answer(after=8)}
     hooks.answer = lambda seen, before: (
@@ -51,8 +51,7 @@ def test_a_job_killed_in_the_middle_leaves_each_row_once_in_files_and_tables(
     with Run(program, "--max-events", "1500", home=broker_settings.home) as run:
         run.until(1500)
         _wait(lambda: hooks.seen[-1].body["value"]["n"] == HELD)
-    with Run(program, "--once", home=broker_settings.home) as run:
-        assert run.end() == 0, run.error()
+    once(program)
 
     found = ds.dataset(tmp_path / "views", partitioning="hive").to_table().to_pylist()
     assert Counter((row["n"], row["page"]) for row in found) == Counter(

@@ -1,4 +1,4 @@
-"""Functions, map, filter and aggregates of one's own on Spark, and on workers of a cluster."""
+"""Functions, map, filter and aggregates of one's own on Spark; test_cluster has them, too."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ import sys
 
 import pytest
 
-from riverrun.kafka import admin
 from riverrun.runtime.trial import run_files
-from running import Run, produce, table
 from test_oracle import alike
 from test_spark_engine import on_driver
 
-PROGRAM = """
-import math
+STREAM = """
 import riverrun as rr
-from own_pages import label
-
 app = rr.App({name!r})
 views = app.stream({topic!r}, schema="page string, ms double, at timestamp_ms", time="at")
+"""
+FUNCTIONS = """
+import math
+from own_pages import label
 
 
 @rr.function("double", over="polars")
@@ -49,7 +48,8 @@ def shortened(row):
 
 rows = views.select(label="label(page)", s="seconds(ms)").filter(lambda row: row.s < 9)
 rows = rows.map(shortened, schema="label string, s double")
-made = rows.group_by("label").agg(n=rr.count(), g=Geometric("s"), m=rr.max("seconds(s)"))
+made = rows.group_by("label", name="made")
+made = made.agg(n=rr.count(), g=Geometric("s"), m=rr.max("seconds(s)"))
 made.where("label(label) <> 'none'").to({output!r})
 """
 OWN_MODULE = """
@@ -64,13 +64,6 @@ def label(page):
 """
 
 
-def program(folder, name):
-    (folder / "own_pages.py").write_text(OWN_MODULE)
-    file = folder / f"{name}.py"
-    file.write_text(PROGRAM.format(name=name, topic=f"{name}-views", output=f"{name}-out"))
-    return file
-
-
 SENT = [{"page": f"/{n % 3}", "ms": float(n % 10 * 1000), "at": n} for n in range(300)]
 
 
@@ -78,7 +71,9 @@ SENT = [{"page": f"/{n % 3}", "ms": float(n % 10 * 1000), "at": n} for n in rang
 def test_spark_gives_the_drivers_lines(session, tmp_path):
     """Functions by row and by column, filter, map, an own aggregate, and one before the writer."""
     scope = {"__name__": "written"}
-    file = program(tmp_path, "same")
+    (tmp_path / "own_pages.py").write_text(OWN_MODULE)
+    file, names = tmp_path / "same.py", {"name": "same", "topic": "same-views"}
+    file.write_text((STREAM + FUNCTIONS).format(**names, output="same-out"))
     sys.path.insert(0, str(tmp_path))
     try:
         exec(compile(file.read_text(), str(file), "exec"), scope)
@@ -93,18 +88,3 @@ def test_spark_gives_the_drivers_lines(session, tmp_path):
     assert letter["cause"].startswith("ValueError: math domain error (same.py:")
     assert [row["n"] for row in driver.table("same-out")] == [80, 80, 80]
     assert alike(run_files(session, scope["app"], files, tmp_path / "run", ended=True), lines)
-
-
-@pytest.mark.spark
-@pytest.mark.broker
-def test_workers_of_a_cluster_have_the_functions_and_their_modules(
-    broker, broker_settings, standalone, tmp_path
-):
-    admin.create_topic(broker, "own-views", partitions=2)
-    produce(broker, "own-views", SENT, partitions=2)
-    file = program(tmp_path, "own")
-    options = ("--once", "--master", standalone.master)
-    with Run(file, *options, home=broker_settings.home) as ran:
-        assert ran.end() == 0, ran.error()
-    found = {row["label"]: (row["n"], row["m"]) for row in table(broker, "own-out").values()}
-    assert found == {f"PAGE /{n}": (80, 0.008) for n in range(3)}

@@ -32,7 +32,7 @@ def _written(broker, topic):
 @pytest.mark.broker
 @pytest.mark.spark
 def test_a_batch_that_is_run_again_after_a_kill_finds_what_it_found(
-    broker, broker_settings, postgres, tmp_path
+    broker, broker_settings, postgres, tmp_path, once
 ):
     """Every row that was written before the kill would be another one now."""
     with psycopg.connect(postgres, autocommit=True) as database:
@@ -56,8 +56,7 @@ def test_a_batch_that_is_run_again_after_a_kill_finds_what_it_found(
             if between:
                 break
         assert between, "no kill came between a write and its commit"
-        with Run(program, "--once", home=home) as run:
-            assert run.end() == 0, run.error()
+        once(program)
     rows = _written(broker, "asked-out")
     assert sorted(row["id"] for row in rows) == list(range(sent))
     assert all((row["name"] is None) == (row["customer"] >= 100) for row in rows)
@@ -138,4 +137,4 @@ def test_a_database_that_does_not_answer_is_an_error_before_spark_starts(
     assert "error: PostgreSQL cannot be reached [RR204]" in outcome.err
     assert "127.0.0.1:1/shop" in outcome.err
     assert "s3cret" not in outcome.err + outcome.out
-    assert "starting Spark" not in outcome.err + outcome.out
+    assert "Spark is there" not in outcome.err + outcome.out

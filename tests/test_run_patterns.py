@@ -50,7 +50,7 @@ def payments():
 
 
 def test_a_job_killed_in_the_middle_finds_each_match_once_and_those_that_the_driver_finds(
-    broker, broker_settings, tmp_path
+    broker, broker_settings, tmp_path, once
 ):
     file, home, sent = tmp_path / "watched.py", broker_settings.home, payments()
     file.write_text(PROGRAM)
@@ -58,8 +58,7 @@ def test_a_job_killed_in_the_middle_finds_each_match_once_and_those_that_the_dri
     produce(broker, "watched-payments", sent, partitions=PARTITIONS)
     with Run(file, "--max-events", "2000", home=home) as run:
         run.until(6000)
-    with Run(file, "--once", "--max-events", "5000", home=home) as run:
-        assert run.end() == 0, run.error()
+    once(file, "--max-events", "5000")
     driver = Driver(runpy.run_path(str(file))["app"])
     driver.send("watched-payments", *sent)
     driver.batch()

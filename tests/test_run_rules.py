@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import random
 import runpy
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from confluent_kafka import Consumer, Producer
 
 from riverrun.kafka import admin
 from riverrun.kafka.control import ControlLog
 from riverrun.testing import Driver
-from running import Run, produce, records
+from running import PATIENCE, Run, produce, records
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -68,7 +70,7 @@ def closing():
 
 
 def test_rules_that_come_while_a_job_runs_and_is_killed_find_what_the_driver_finds(
-    broker, broker_settings, riverrun, tmp_path
+    broker, broker_settings, riverrun, tmp_path, once
 ):
     home, file, rules = broker_settings.home, tmp_path / "ruled.py", tmp_path / "rules.toml"
     file.write_text(PROGRAM)
@@ -87,6 +89,9 @@ def test_rules_that_come_while_a_job_runs_and_is_killed_find_what_the_driver_fin
         assert "rule wrong: refused: there is no column 'amuont'" in outcome.out, outcome.err
         assert "rule spree, version 1: rows from 2026-01-01T00:09:" in outcome.out
         assert outcome.code == 2
+        refused = asked_by_a_plain_client(broker, name="plain", pattern="PATTERN (a) DEFINE b AS 1")
+        assert refused["refused"]["fact"] == "the pattern has no WITHIN"
+        assert refused["refused"]["where"] == "the rule 'plain', line 1, column 26 of the pattern"
         send(payments(1))
         run.until(2 * PART)
         (tmp_path / "lower.json").write_text(json.dumps(LOWER))
@@ -103,12 +108,35 @@ def test_rules_that_come_while_a_job_runs_and_is_killed_find_what_the_driver_fin
     assert outcome.out == "rule quiet: not answered yet\n"
     assert "ruled does not run: it answers when it runs next" in outcome.err
     send(closing())
-    with Run(file, "--once", "--max-events", "2000", home=home) as run:
-        assert run.end() == 0, run.error()
+    once(file, "--max-events", "2000")
     listed = json.loads(riverrun("rules", "list", "ruled", "--json").out)
     assert [(each["name"], each["version"]) for each in listed] == [("spree", 2)]
     assert "rule quiet: removed, rows before" in riverrun("rules", "show", "ruled", "quiet").out
     assert_found(broker, file, sent)
+
+
+def asked_by_a_plain_client(broker, **rule):
+    """As any Kafka client does it, in any language: the control log is where one asks, and where
+    one is answered."""
+    command = {"kind": "rule", "target": "fraud", "request": "number 42", **rule}
+    producer = Producer(broker)
+    producer.produce("ruled.control", json.dumps(command))
+    producer.flush(30)
+    group = {"group.id": "hears-answers", "auto.offset.reset": "earliest"}
+    consumer = Consumer({**broker, **group})
+    consumer.subscribe(["ruled.control"])
+    give_up = time.monotonic() + PATIENCE
+    try:
+        while time.monotonic() < give_up:
+            message = consumer.poll(1)
+            if message is None or message.error():
+                continue
+            said = json.loads(message.value())
+            if said["kind"] == "answer" and said.get("request") == "number 42":
+                return said
+    finally:
+        consumer.close()
+    raise AssertionError("no answer")
 
 
 def assert_found(broker, file, sent):

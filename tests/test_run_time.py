@@ -73,7 +73,7 @@ def test_processing_time_survives_a_kill_and_an_event_of_2099_moves_no_clock(
     assert "recent" not in status
 
 
-def test_append_time_needs_a_topic_that_keeps_it(broker, broker_settings, tmp_path, riverrun):
+def test_append_time_needs_a_topic_that_keeps_it(broker, tmp_path, riverrun, once):
     file = tmp_path / "appended.py"
     file.write_text(
         "import riverrun as rr\n"
@@ -91,6 +91,5 @@ def test_append_time_needs_a_topic_that_keeps_it(broker, broker_settings, tmp_pa
     produce(broker, "appended", [{"n": 1}])
     found = json.loads(riverrun("topics", "describe", "appended", "--json").out)
     assert found["config"] == {"message.timestamp.type": "LogAppendTime"}
-    with Run(file, "--once", home=broker_settings.home) as run:
-        assert run.end() == 0, run.error()
+    once(file)
     assert [value for _, value in records(broker, "appended-out")] == ['{"n":1}']

@@ -9,7 +9,6 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from threading import Event, Thread
 
 import psycopg
@@ -54,13 +53,6 @@ def traffic(client: dict[str, str], topic: str) -> Iterator[None]:
         assert producer.flush(30) == 0
 
 
-def command(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "RIVERRUN_HOME": str(home)}
-    return subprocess.run(
-        [*COMMAND, *arguments], env=environment, capture_output=True, text=True, check=False
-    )
-
-
 @contextmanager
 def watched(postgres: str, rows: int) -> Iterator[list[tuple[int, int]]]:
     """How many rows readers see, of all and of those that are wrong."""
@@ -85,7 +77,7 @@ def watched(postgres: str, rows: int) -> Iterator[list[tuple[int, int]]]:
 @pytest.mark.broker
 @pytest.mark.spark
 def test_beside_a_job_that_never_rests_what_is_planted_is_found_and_put_right(
-    broker, broker_settings, postgres, tmp_path
+    broker, broker_settings, postgres, tmp_path, riverrun
 ):
     name, home = "restless", broker_settings.home
     admin.create_topic(broker, f"{name}-users", partitions=2, config={"cleanup.policy": "compact"})
@@ -95,19 +87,17 @@ def test_beside_a_job_that_never_rests_what_is_planted_is_found_and_put_right(
 
     def same() -> None:
         for sink in sinks:
-            found = command(home, "verify", str(program), sink)
-            assert found.returncode == 0, found.stdout + found.stderr
+            found = riverrun("verify", str(program), sink)
+            assert found.code == 0, found.out + found.err
 
     with traffic(broker, f"{name}-users"):
         with Run(program, home=home) as run, psycopg.connect(postgres, autocommit=True) as server:
             run.until(5000)
             same()
             server.execute("INSERT INTO found (id, team, _version) VALUES (-1, 'nobody', 0)")
-            found = command(home, "verify", str(program), "postgres:found", "--json")
-            assert found.returncode == 1, found.stderr
-            planted = [
-                (each["kind"], each["key"]) for each in json.loads(found.stdout)["differences"]
-            ]
+            found = riverrun("verify", str(program), "postgres:found", "--json")
+            assert found.code == 1, found.err
+            planted = [(each["kind"], each["key"]) for each in json.loads(found.out)["differences"]]
             assert planted == [("extra", -1)]
             with watched(postgres, 1000):
                 slain = subprocess.Popen(
@@ -118,8 +108,8 @@ def test_beside_a_job_that_never_rests_what_is_planted_is_found_and_put_right(
                 slain.kill()
                 slain.wait()
                 for sink in sinks:
-                    found = command(home, "rebuild", str(program), sink)
-                    assert found.returncode == 0, found.stderr
+                    found = riverrun("rebuild", str(program), sink)
+                    assert found.code == 0, found.err
             assert server.execute("SELECT 1 FROM found WHERE id = -1").fetchone() is None
             assert run.process.poll() is None, run.error()
         with Run(program, home=home) as run:  # after kill -9

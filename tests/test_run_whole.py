@@ -7,14 +7,12 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
 from confluent_kafka import Producer
 
-from riverrun.capture.own import OwnCapturer
 from riverrun.kafka import admin
 from running import Run
 from transfers import NAMES, PARTITIONS, TOLD, Bank, Record, by_partition
@@ -96,7 +94,7 @@ def write(client: dict[str, str], records: list[Record]) -> None:
 @pytest.mark.broker
 @pytest.mark.spark
 def test_no_reader_sees_half_of_a_transfer_also_when_the_job_is_killed(
-    broker, broker_settings, postgres, tmp_path
+    broker, broker_settings, postgres, tmp_path, once
 ):
     for name in NAMES:
         admin.create_topic(broker, f"bank.public.{name}", partitions=PARTITIONS)
@@ -115,8 +113,7 @@ def test_no_reader_sees_half_of_a_transfer_also_when_the_job_is_killed(
             some = [bank.transact() for _ in range(TRANSACTIONS // 3)]
             write(broker, [record for each in some for record in each])
         run.until(1200)
-    with Run(program, "--once", "--batch-time", "1 minute", home=home) as run:
-        assert run.end() == 0, run.error()
+    once(program, "--batch-time", "1 minute")
     for reader in readers:
         reader.end()
     with psycopg.connect(postgres) as server, closing(sqlite3.connect(file)) as own:
@@ -129,55 +126,3 @@ def test_no_reader_sees_half_of_a_transfer_also_when_the_job_is_killed(
             "SELECT count(*) FROM riverrun_progress WHERE application = 'bank'"
         ).fetchone()
         assert writers == (1,)
-
-
-CAPTURING = """
-import riverrun as rr
-app = rr.App("ledger")
-copies = app.capture(["ledger.a", "ledger.b"], name="ledger", transactions="whole")
-for name, table in zip("ab", copies):
-    table.to(rr.sinks.sqlite({file!r}, name))
-"""
-MOVE = "WITH one AS (UPDATE ledger.{0} SET money = money - 1 WHERE id = {2}) UPDATE ledger.{1} SET "
-MOVE += "money = money + 1 WHERE id = {2}"
-
-
-@pytest.mark.slow
-@pytest.mark.broker
-@pytest.mark.spark
-def test_captured_tables_of_a_database_are_copied_by_whole_transactions(
-    broker_settings, postgres, monkeypatch, tmp_path
-):
-    monkeypatch.setenv("RIVERRUN_POSTGRES", postgres)
-    settings = replace(broker_settings, postgres=postgres)
-    program, file = tmp_path / "ledger.py", tmp_path / "ledger.db"
-    program.write_text(CAPTURING.format(file=str(file)))
-    with psycopg.connect(postgres, autocommit=True) as source:
-        source.execute("CREATE SCHEMA ledger")
-        for name in NAMES:
-            source.execute(f"CREATE TABLE ledger.{name} (id bigint PRIMARY KEY, money bigint)")
-            source.execute(
-                f"INSERT INTO ledger.{name} SELECT n, 100 FROM generate_series(1, {ACCOUNTS}) AS n"
-            )
-        reader = Reader(lambda: of_sqlite(file))
-        reader.start()
-        try:
-            for number in range(2):
-                with Run(program, home=broker_settings.home) as run:
-                    run.until(2 * ACCOUNTS * (1 + number))
-                    for turn in range(200):
-                        source.execute(MOVE.format(*NAMES, turn % ACCOUNTS + 1))
-                    time.sleep(2)
-            with Run(
-                program, "--once", "--batch-time", "1 minute", home=broker_settings.home
-            ) as run:
-                assert run.end() == 0, run.error()
-            reader.end()
-            with closing(sqlite3.connect(file)) as own:
-                for name in NAMES:
-                    wanted = source.execute(f"SELECT id, money FROM ledger.{name}").fetchall()
-                    found = own.execute(f"SELECT id, money FROM {name}").fetchall()
-                    assert sorted(found) == sorted(wanted)
-        finally:
-            OwnCapturer(settings, "ledger").remove()
-            source.execute("DROP SCHEMA ledger CASCADE")

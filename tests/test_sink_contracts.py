@@ -23,6 +23,7 @@ from riverrun.outputs import Destination, OutputSpec, Places
 from riverrun.schema import quoted
 from riverrun.search import Index
 from riverrun.sinks.terminal import Screen
+from riverrun.sinks.viewing.sink import FILE, View
 from riverrun.testing.contracts import SinkContract, Stand
 from running import records, table
 
@@ -93,6 +94,20 @@ class TestSqlite(SinkContract):
                 return [dict(row) for row in found]
 
         return Stand(lambda name: rr.sinks.sqlite(file, name), read)
+
+
+class TestView(SinkContract):
+    @pytest.fixture
+    def stand(self, tmp_path: Path) -> Stand:
+        def read(output: OutputSpec) -> list[Row]:
+            with closing(sqlite3.connect(tmp_path / FILE)) as connection:
+                connection.row_factory = sqlite3.Row
+                assert isinstance(output.sink, View)
+                found = connection.execute(f"SELECT * FROM {quoted(output.sink.view)}")
+                return [dict(row) for row in found]
+
+        places = Places((), "exactly once", home=str(tmp_path))
+        return Stand(lambda name: rr.sinks.view(name.replace("-", "_")), read, places)
 
 
 class TestParquet(SinkContract):

@@ -81,6 +81,7 @@ def test_a_kind_is_found_by_its_name_however_much_is_loaded():
         rr.sinks.webhook("https://host/a"),
         rr.sinks.search_index("a", text="a"),
         rr.sinks.cache("a"),
+        rr.sinks.view("a"),
     ]
     names = [re.sub(r"(?<=[a-z])([A-Z])", r"_\1", type(sink).__name__).lower() for sink in made]
     assert sorted(names) == rr.sinks.__all__

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riverrun.kernels.state import FAN, Segment, SegmentCache, SegmentList, save
-from riverrun.testing.driver import MemoryStore
+from riverrun.testing.checkpoints import MemoryStore
 from thorough import examples
 
 SCHEMA = {"__slot": pl.Int64, "__hash": pl.UInt64, "key": pl.String, "value": pl.Int64}

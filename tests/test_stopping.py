@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import pytest
 from riverrun.cli import options
 from riverrun.config import Settings
 from riverrun.kafka import admin
+from riverrun.kafka.watching import BrokerWatch, watched
 from riverrun.outputs import Places
 from riverrun.runtime import checkpoint, runs
 from riverrun.sources.kafka import KafkaSource
@@ -40,7 +42,7 @@ def last(query: Path, log: str) -> int:
 
 def known(riverrun, name: str) -> dict[str, object]:
     found = json.loads(riverrun("ps", "--json").out)
-    return next(each for each in found if each["name"] == name)
+    return next(each for each in found if each["application"] == name)
 
 
 def readable_by_others(home: Path, *apps: str) -> list[Path]:
@@ -62,7 +64,7 @@ def texts(run: Run, home: Path) -> list[str]:
 @pytest.mark.broker
 @pytest.mark.spark
 def test_a_batch_is_finished_before_a_program_stops_and_nothing_is_read_twice(
-    broker, broker_settings, tmp_path, riverrun
+    broker, broker_settings, tmp_path, riverrun, once
 ):
     admin.create_topic(broker, "drained-views", partitions=2)
     produce(broker, "drained-views", views(EVENTS), partitions=2)
@@ -86,9 +88,7 @@ def test_a_batch_is_finished_before_a_program_stops_and_nothing_is_read_twice(
         assert last(query, "offsets") == last(query, "commits"), number
         assert known(riverrun, "drained")["state"] == "stopped"
         assert read < EVENTS
-    with Run(file, "--once", home=home) as run:
-        assert run.end() == 0, run.error()
-        assert read + run.statuses()[-1]["events"] == EVENTS
+    assert read + once(file).statuses()[-1]["events"] == EVENTS
     assert sum(row["views"] for row in table(broker, "drained-out").values()) == EVENTS
     assert riverrun("stop", "drained").out == "drained was not running\n"
     shown = known(riverrun, "drained")
@@ -193,3 +193,52 @@ def test_an_application_that_nobody_knows_cannot_be_stopped(broker, riverrun):
     outcome = riverrun("stop", "unheard-of")
     assert outcome.code == 2
     assert outcome.err.startswith("error: nothing is known of the application 'unheard-of' [RR103]")
+
+
+def test_a_broker_that_goes_away_is_told_and_so_is_its_return(broker):
+    client = {**broker, "bootstrap.servers": "127.0.0.1:1"}
+    with watched(client) as watch:
+        assert heard_of(watch).startswith("warning: Kafka does not answer at 127.0.0.1:1")
+        client["bootstrap.servers"] = broker["bootstrap.servers"]
+        assert heard_of(watch).startswith("over: Kafka answers again, after ")
+
+
+def heard_of(watch: BrokerWatch) -> str:
+    give_up_at = time.monotonic() + 60
+    while time.monotonic() < give_up_at:
+        for text in watch.news():
+            return text
+        time.sleep(0.1)
+    raise AssertionError("nothing was told")
+
+
+@pytest.mark.spark
+def test_ctrl_c_twice_while_spark_starts_prints_no_stack_and_leaves_no_jvm(
+    tmp_path, broker, broker_settings, riverrun
+):
+    file = tmp_path / "app.py"
+    file.write_text(
+        "import riverrun as rr\n"
+        "app = rr.App('twice-stopped')\n"
+        "app.stream('twice-stopped-in', schema='a int').group_by('a').agg(n=rr.count()).to('o2')\n"
+    )
+    riverrun("topics", "create", "twice-stopped-in", "--partitions", "1")
+    with Run(file, home=broker_settings.home) as run:
+        give_up_at = time.monotonic() + 120
+        while not (jvms := spark_of(run)) and time.monotonic() < give_up_at:
+            time.sleep(0.05)
+        run.process.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+        run.process.send_signal(signal.SIGINT)
+        assert run.end() in (0, 130)
+        assert "Traceback" not in run.error() + run.out.read_text()
+    gone, left = psutil.wait_procs(jvms, timeout=60)
+    assert (len(gone), left) == (1, [])
+
+
+def spark_of(run: Run) -> list[psutil.Process]:
+    found = []
+    for each in psutil.Process(run.process.pid).children():
+        with suppress(psutil.Error):
+            found += [each] if each.cmdline()[-1:] == ["pyspark-shell"] else []
+    return found

@@ -85,13 +85,13 @@ def test_each_row_is_one_line_of_json(attempt):
         "cut": None,
     }
     assert rows(outcome) == [
-        {"output": "payments", "op": "+", "key": "v", "value": paid},
+        {"output": "payments", "op": "+", "key": "v", "value": paid, "time": paid["at"]},
         table_row("+", "12:00", 1, 0),
         table_row("-", "12:00", 1, 0),
         table_row("+", "12:00", 2, 1),
         table_row("+", "12:01", 1, 0, "/pay"),
-        {"output": "dead", "op": "+", "key": None, "value": dead},
-        {"output": "pages.late", "op": "+", "key": "u", "value": late},
+        {"output": "dead", "op": "+", "key": None, "value": dead, "time": dead["timestamp"]},
+        {"output": "pages.late", "op": "+", "key": "u", "value": late, "time": late["at"]},
         table_row("+", "12:05", 1, 0),
     ]
     assert list(json.loads(outcome.out.splitlines()[1])) == [

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 import riverrun as rr
+from envelopes import START
 from riverrun.compiler.describe import as_text
 from riverrun.compiler.passes import passed
 from riverrun.compiler.shape import shape
+from riverrun.compiler.upgrades import refused, verdicts
 from riverrun.errors import JobError
-from riverrun.runtime.upgrades import refused, verdicts
 from riverrun.testing import Driver
 from thorough import examples
 from transfers import NAMES, TOLD, Bank, Record, Tables, by_partition
@@ -78,7 +79,7 @@ def test_readers_see_whole_transactions_in_the_order_of_commits(seed):
     draw, bank, driver = random.Random(seed), Bank(seed), driving()
     send(driver, bank.snapshot())
     for _ in range(40):
-        bank.transact()
+        bank.transact(draw.choice([None] * 9 + [12]))
     lanes = by_partition(told(bank, draw))
     driver.batch()
     seen = follow(driver, bank, 0)
@@ -235,12 +236,64 @@ def test_captured_tables_change_together_by_one_word():
     app.capture("orders", **one, transactions="whole").to("copy")
     assert app.program().topics == ("shop.public.orders", "shop.transaction")
     assert app.program().one_writer
-    with pytest.raises(rr.ProgramError, match="schema and key are of one table"):
+    with pytest.raises(rr.ProgramError, match="schema, key and personal are of one table"):
         app.capture(["orders", "lines"], **one)
     with pytest.raises(rr.ProgramError, match="capture needs a table"):
         app.capture([], transactions="whole")
     with pytest.raises(rr.ProgramError, match="table is a table or a list of tables"):
         app.capture([1, 2])
+
+
+def test_a_transaction_that_has_begun_and_never_ends_is_not_waited_for_for_ever():
+    """Its connector was removed in the middle, and began anew with a snapshot."""
+    bank, driver = Bank(7), driving()
+    lost = Bank(7).transact(2)[:-1]
+    send(driver, bank.snapshot())
+    send(driver, lost)
+    send(driver, bank.again("a") + bank.again("b"))
+    driver.batch()
+    bank.transactions.append(lost)  # its number is not given again
+    send(driver, bank.transact(1))
+    driver.batch()
+    assert driver.status.causes == {}
+    driver.pass_time("2 minutes")
+    assert standing(driver) == bank.states[-1]
+    assert driver.status.causes == {"bank.transaction: transactions whose end is not told": 1}
+    before = dict(driver.status.causes)
+    send(driver, bank.transact(2))
+    driver.batch()
+    assert standing(driver) == bank.states[-1]
+    assert driver.status.causes == before
+
+
+def test_the_numbers_of_a_server_that_was_made_anew_are_not_taken_for_those_before():
+    """riverrun's own capture has the place of the commit in the name of a transaction."""
+    driver, moved = driving(), Bank(8)
+    send(driver, moved.snapshot())
+    for place, amount in (("500", 1), ("90", 2)):
+        body = {"id": f"7-{place}", "total_order": 1, "data_collection_order": 1}
+        row = {"id": 0, "money": amount, "note": "new"}
+        change = {"op": "u", "after": row, "source": {"ts_us": START}, "transaction": body}
+        counts = [{"data_collection": "public.a", "event_count": 1}]
+        told = {"id": f"7-{place}", "ts_ms": START // 1000, "data_collections": None}
+        driver.send(TOLD, json.dumps({**told, "status": "BEGIN"}))
+        driver.send("bank.public.a", json.dumps(change), key='{"id": 0}', partition=0)
+        driver.send(TOLD, json.dumps({**told, "status": "END", "data_collections": counts}))
+        driver.batch()
+        assert standing(driver)["a"][0] == row
+
+
+def test_a_deletion_that_is_told_again_does_not_delete_what_was_put_back_since():
+    """The record without a value behind it is part of no transaction."""
+    bank, driver = Bank(9), driving()
+    send(driver, bank.snapshot())
+    records = bank.put_back("a", 0)
+    for cut in range(len(records) + 1):
+        send(driver, records[:cut])
+        driver.batch()
+        send(driver, records[cut:])
+        driver.batch()
+        assert standing(driver) == bank.states[-1]
 
 
 def test_truncating_a_table_waits_for_the_rest_of_its_transaction():

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 import riverrun as rr
+from meant import MEANT
 from riverrun.operators.match.fluent import Pattern
 from riverrun.processed import Processed
 
@@ -86,16 +87,31 @@ OBJECTS = {
 }
 """What has public methods, and how one of it is made; of one method, if it needs another."""
 
-REFUSED = ("Table.map", "Table.lookup")
-"""Methods of streams that tables have only to say that they cannot."""
 
-NOT_MADE = {rr.Aggregate, rr.Stream, rr.Table, rr.Grouped, rr.ProgramError, rr.RiverrunError}
+@dataclass(frozen=True)
+class Count:
+    events: int = 0
+
+    def decide(self, command: Count):
+        return command
+
+    def evolve(self, event: Count) -> Count:
+        return Count(self.events + 1)
+
+
+REFUSED = ("Table.map", "Table.lookup", "App.send")
+"""Methods of streams that tables have only to say that they cannot; and one for running ones."""
+
+NOT_MADE = {
+    rr.Aggregate, rr.Stream, rr.Table, rr.Grouped, rr.ProgramError, rr.RiverrunError, rr.Rejected,
+}  # fmt: skip
 """Classes that programs name, but do not call."""
 
 RIGHT = {
     "agg": rr.count(),
     "aggregates": [rr.count()],
     "by": "user",
+    "channels": [],
     "column": "tags",
     "columns": ["user"],
     "condition": "user > 'a'",
@@ -104,6 +120,8 @@ RIGHT = {
     "fraction": 0.5,
     "function": lambda: lambda df: df,
     "gap": "1 minute",
+    "group": "workers",
+    "group_by": "user",
     "hop": "1 minute",
     "key": "user",
     "limit": 10,
@@ -123,6 +141,7 @@ RIGHT = {
     "schema": SCHEMA,
     "sent": "at",
     "sinks": ["out"],
+    "subject": "user",
     "size": "1 minute",
     "topic": "views",
     "type": "double",
@@ -132,6 +151,7 @@ RIGHT = {
     "file": "shop.db",
     "folder": "views",
     "table": "views",
+    "queries": "saved",
     "text": "page",
     "time": "at",
     "url": "https://example.com/views",
@@ -153,9 +173,14 @@ AGAIN = {
     },
     "Table.join": {"prefix": "other_"},
     "App.add": {"output": output},
+    "App.aggregate": {"rules": lambda: Count, "commands": "commands", "events": "events"},
+    "App.events": {"rules": lambda: Count},
+    "upcast": {"to": 2},
     "App.capture": {"schema": SCHEMA, "key": "user"},
     "App.whole": {"tables": captured, "transactions": "shop.transaction"},
     "App.named": {"function": doubled},
+    "App.stream_of": {"node": lambda: stream().node},
+    "email": {"to": "ops@example.com"},
     "Stream.apply": {"operator": once},
     "Stream.apply_to_table": {"operator": latest},
     "Table.apply": {"operator": once},
@@ -193,56 +218,6 @@ WRONG: dict[str, Callable[[], Any]] = {
     "a processor": Echo,
     "a module": lambda: rr,
 }
-
-
-NUMBER, FLAG = {"5"}, {"True"}
-MEANT: dict[str, set[str]] = {
-    "App.pages": NUMBER,
-    "App.table.replicate": FLAG,
-    "App.whole.most": NUMBER,
-    "Grouped.agg.aggregates": {"an aggregate"},
-    "Grouped.bottom.limit": NUMBER,
-    "Grouped.top.limit": NUMBER,
-    "Grouped.window.window": {"a window"},
-    "Stream.join.other": {"a stream"},
-    "Stream.join as of event time.other": {"a table"},
-    "Stream.join as of event time.corrections": FLAG,
-    "Pattern.times.count": NUMBER,
-    "Pattern.times.or_more": FLAG,
-    "Pattern.times.to": NUMBER,
-    "Stream.lookup.entries": NUMBER,
-    "Stream.mark_seen.capacity": NUMBER,
-    "Stream.match.max_rows": NUMBER,
-    "Stream.match.measures": {"a dictionary"},
-    "Stream.match.timeouts": FLAG,
-    "Stream.match.on_arrival": FLAG,
-    "Stream.match_rules.max_rows": NUMBER,
-    "Stream.match_rules.templates": {"a dictionary"},
-    "Stream.process.processor": {"a processor"},
-    "Stream.filter.function": {"a function"},
-    "Stream.map.function": {"a function"},
-    "Stream.spark.function": {"a function", "a class"},
-    "Table.filter.function": {"a function"},
-    "function.nulls": FLAG,
-    "Stream.to_table.replicate": FLAG,
-    "Table.join.other": {"a table"},
-    "Stream.union.others": {"a stream"},
-    "approx_counts.of": {"a tuple"},
-    "approx_top.k": NUMBER,
-    **{f"{name}.k": NUMBER for name in ("distinct_values", "earliest", "latest")},
-    **{f"{name}.k": NUMBER for name in ("largest", "smallest")},
-    "histogram.edges": {"a tuple"},
-    "compared_to.agg": {"an aggregate"},
-    "top.k": NUMBER,
-    "topic.partitions": NUMBER,
-    "webhook.headers": {"a dictionary"},
-    "webhook.tries": NUMBER,
-    "parquet.partition_by": {"an empty list"},
-    "search_index.language": {"a dictionary"},
-    "search_index.stop_words": {"an empty list"},
-    "search_index.stored": {"an empty list"},
-}
-"""What is meaningful although it is listed above, by parameter."""
 
 
 @dataclass(frozen=True)

@@ -48,10 +48,9 @@ class Bank:
         found = [self._told("BEGIN")]
         for _ in range(self.draw.choice([0, 1, 1, 1, 3]) if pairs is None else pairs):
             found += self._transfer()
-        if self.draw.random() < 0.2:
-            found += self._moved()
-        if self.draw.random() < 0.2:
-            self.counts["public.other"] = 2
+        for act in (self._moved, self._put_back, self._emptied, self._elsewhere):
+            if self.draw.random() < 0.2:
+                found += act()
         found.append(self._told("END"))
         self.transactions.append(found)
         self.states.append(self.state())
@@ -98,6 +97,52 @@ class Bank:
             (topic, old % PARTITIONS, json.dumps({"id": old}), None),
             self._record(name, "c", row, new),
         ]
+
+    def put_back(self, name: str, number: int) -> list[Record]:
+        """A transaction that deletes an account, and makes it again."""
+        self.number, self.counts = len(self.transactions) + 1, {}
+        found = [self._told("BEGIN"), *self._there_again(name, number)]
+        found.append(self._told("END"))
+        self.transactions.append(found)
+        self.states.append(self.state())
+        return found
+
+    def _put_back(self) -> list[Record]:
+        name = self.draw.choice(NAMES)
+        return self._there_again(name, self.draw.choice(sorted(self.tables[name])))
+
+    def _there_again(self, name: str, number: int) -> list[Record]:
+        """An account is deleted, and is there again under its number."""
+        return [
+            self._record(name, "d", None, number),
+            (f"bank.public.{name}", number % PARTITIONS, json.dumps({"id": number}), None),
+            self._record(name, "c", self.tables[name][number]),
+            self._change(name, 0),
+        ]
+
+    def _emptied(self) -> list[Record]:
+        """A table is truncated, and has its accounts again but one: another has its money."""
+        name = self.draw.choice(NAMES)
+        found = [
+            (topic, partition, None, value)
+            for partition in range(PARTITIONS)
+            for topic, _, _, value in [self._record(name, "t", None, partition)]
+        ]
+        rows = self.tables[name]
+        if len(rows) > 2:
+            gone = rows.pop(self.draw.choice(sorted(rows)))
+            heir = self.draw.choice(sorted(rows))
+            rows[heir] = {**rows[heir], "money": rows[heir]["money"] + gone["money"]}
+        return found + [self._record(name, "c", row) for row in rows.values()]
+
+    def _elsewhere(self) -> list[Record]:
+        """A table that nobody reads is changed, too: its records count among all."""
+        self.counts["public.other"] = self.counts.get("public.other", 0) + 2
+        return []
+
+    def again(self, name: str) -> list[Record]:
+        """A further snapshot of a table: its rows as they are now, between two transactions."""
+        return [self._record(name, "r", row) for row in self.tables[name].values()]
 
     def _record(self, name: str, op: str, row: Row | None, number: int | None = None) -> Record:
         key = row["id"] if number is None and row else number

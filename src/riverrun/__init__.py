@@ -4,7 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from riverrun import sinks
+    from riverrun import alerts, sinks
     from riverrun.aggregate import (
         approx_counts,
         approx_distinct,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from riverrun.app import App
     from riverrun.errors import ProgramError, RiverrunError
+    from riverrun.forgetting.declared import personal
     from riverrun.functions import function
     from riverrun.grouped import Grouped
     from riverrun.operators.match.fluent import pattern
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from riverrun.operators.windows.tumbling import tumbling
     from riverrun.own_aggregates import Aggregate
     from riverrun.processor import FrameProcessor, Processor
+    from riverrun.queues.queue import queue
+    from riverrun.sourcing import Rejected, upcast
     from riverrun.stream import Stream, Table
     from riverrun.times import append_time, device_time, processing_time
 
@@ -58,9 +61,11 @@ __all__ = [
     "Grouped",
     "Processor",
     "ProgramError",
+    "Rejected",
     "RiverrunError",
     "Stream",
     "Table",
+    "alerts",
     "all_time",
     "append_time",
     "approx_counts",
@@ -90,7 +95,9 @@ __all__ = [
     "min_by",
     "pattern",
     "percentile",
+    "personal",
     "processing_time",
+    "queue",
     "rate",
     "session",
     "sinks",
@@ -100,6 +107,7 @@ __all__ = [
     "sum",
     "top",
     "tumbling",
+    "upcast",
     "variance",
 ]
 
@@ -137,12 +145,15 @@ _HOMES = {
     ),
     "riverrun.app": ("App",),
     "riverrun.errors": ("ProgramError", "RiverrunError"),
+    "riverrun.forgetting.declared": ("personal",),
     "riverrun.functions": ("function",),
     "riverrun.own_aggregates": ("Aggregate",),
     "riverrun.processor": ("FrameProcessor", "Processor"),
     "riverrun.grouped": ("Grouped",),
+    "riverrun.sourcing": ("Rejected", "upcast"),
     "riverrun.stream": ("Stream", "Table"),
     "riverrun.operators.match.fluent": ("pattern",),
+    "riverrun.queues.queue": ("queue",),
     "riverrun.operators.windows.all_time": ("all_time",),
     "riverrun.operators.windows.hopping": ("hopping",),
     "riverrun.operators.windows.session": ("session",),
@@ -155,8 +166,8 @@ if not TYPE_CHECKING:  # to a type checker, every name would be there
 
     def __getattr__(name: str) -> Any:
         """Names are imported when they are used: what needs no DuckDB starts without it."""
-        if name == "sinks":
-            return importlib.import_module("riverrun.sinks")
+        if name in ("alerts", "sinks"):
+            return importlib.import_module(f"riverrun.{name}")
         for module, names in _HOMES.items():
             if name in names:
                 return getattr(importlib.import_module(module), name)

@@ -31,6 +31,8 @@ class Agg:
     values: tuple[str | int | float | bool, ...] = ()
     period: int = 0
     """Microseconds to the earlier window that the result is compared with."""
+    falls: bool = False
+    """Whether a window without rows is compared, too."""
     own: Aggregate | None = None
     """The user's own, if it is one."""
 
@@ -222,11 +224,12 @@ def approx_counts(expression: str, of: Sequence[str | int | float | bool]) -> Ag
 
 
 @checked
-def compared_to(period: Duration, agg: Agg | Aggregate) -> Agg:
+def compared_to(period: Duration, agg: Agg | Aggregate, *, falls: bool = False) -> Agg:
     """The aggregate, and the same of the window a period earlier, the difference and the ratio.
 
     `agg(orders=rr.compared_to("7 days", rr.count()))` gives the columns orders, orders_earlier,
-    orders_difference and orders_ratio.
+    orders_difference and orders_ratio. With `falls` a key has a row also where it had some in the
+    earlier window, and has none now: counts and sums are 0, all else is null.
     """
     at = caller()
     agg = plain(agg)
@@ -246,7 +249,7 @@ def compared_to(period: Duration, agg: Agg | Aggregate) -> Agg:
     back = microseconds(period, at)
     if back <= 0:
         raise ProgramError("a period to compare with is above zero", where=at, got=repr(period))
-    return replace(agg, period=back)
+    return replace(agg, period=back, falls=falls)
 
 
 def plain(agg: Agg | Aggregate) -> Agg:

@@ -47,8 +47,9 @@ def aggregation(
         own = checked_own(agg.own, f"aggregate {step} {name}", schema, at, signed=signed)
         taken_of, period = ", ".join(own.expressions), agg.period
         return Aggregation(
-            name, own.word, taken_of, own.returns, signed=signed, compared_to=period, own=own
-        )
+            name, own.word, taken_of, own.returns, signed=signed, compared_to=period,
+            falls=agg.falls, own=own,
+        )  # fmt: skip
     _refuse_out_of_place(agg, at, signed=signed, windowed=windowed)
     text = None if agg.expression is None else schema.expression(agg.expression)
     argument = None if text is None else sql.value_type(text, schema, at)
@@ -71,6 +72,7 @@ def aggregation(
         other=other,
         values=_checked_values(agg, argument, at),
         compared_to=agg.period,
+        falls=agg.falls,
     )
 
 

@@ -63,6 +63,9 @@ class Punctuation:
     """How many each topic has."""
     batch: int = 0
     """The number that the batch was logged with."""
+    point: dict[str, Any] = field(default_factory=dict)
+    """Where somebody asks: how people call the batch, and how far each partition is read with it
+    (`batch`, `ends`)."""
     closing: dict[str, int] | None = None
     """All there is was read, and windows are to close: how far the clocks of steps go at least."""
 
@@ -77,6 +80,7 @@ class Punctuation:
         self.paused = sorted({*self.paused, *other.paused})
         self.commands = self.commands + other.commands
         self.partitions = self.partitions | other.partitions
+        self.point = self.point | other.point
         for name, high in other.highs.items():
             self.highs[name] = max(high, self.highs.get(name, high))
 

@@ -37,6 +37,8 @@ GONE = "__gone"
 TRUNCATED = "__truncated"
 """Of a change in a captured table: whether it deletes all rows. Null of a record without a value,
 which has no time but that of the record."""
+BEFORE = "__before"
+"""Of an update in a captured table: the row before it, if its source says it."""
 VERSION = (*PLACE, GONE)
 
 HIDDEN: dict[RowForm, tuple[str, ...]] = {"facts": PLACE, "changes": CHANGE, "versions": VERSION}

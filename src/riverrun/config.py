@@ -10,17 +10,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from riverrun.durations import UNITS, microseconds
-from riverrun.errors import ConfigError, InputError, ProgramError
+from riverrun.config_tables import NAME, Serving, Smtp, duration, serving, smtp
+from riverrun.durations import UNITS
+from riverrun.errors import ConfigError, InputError
 
 FILE = "riverrun.toml"
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{,199}")
-"""Of an application: it becomes a folder, a consumer group, and the first part of topics' names."""
 NAME_RULE = (
     "an application's name starts with a letter and has letters, digits, _ . and -, at most 200"
 )
+Views = Literal["sqlite", "postgres"]
 Reader = Literal["quickest", "direct", "public"]
 """How records are taken from Kafka's client: by librdkafka's own functions, or the public way."""
+LogForm = Literal["text", "json"]
+DOTTED = ("kafka", "spark")
+"""Tables of settings that are not ours."""
 SIZES = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
 
@@ -44,6 +47,10 @@ class Settings:
     capture: Literal["riverrun", "connect"] = "riverrun"
     """Who captures tables, unless the program says: `riverrun` or `connect`."""
     valkey: str | None = field(default=None, repr=False)
+    views: Views = "sqlite"
+    """Where views are kept: in a file of the home, or in PostgreSQL."""
+    views_reader: str | None = field(default=None, repr=False)
+    """PostgreSQL as a role that only reads views: other people's queries are run by it."""
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
     master: str = "local[*]"
@@ -55,6 +62,18 @@ class Settings:
     compaction_lag: int = UNITS["day"]
     """Microseconds that records stay in topics of tables that are made, whatever comes after."""
     reader: Reader = "quickest"
+    log: LogForm = "text"
+    """How `riverrun run` tells what it does."""
+    traces: str | None = field(default=None, repr=False)
+    """Where a collector of OpenTelemetry takes spans over HTTP; None if nobody does."""
+    nice: int | None = None
+    """How much Spark gives way to other processes, 0 to 19; None: as much as the program should."""
+    serve: Serving = field(default_factory=Serving)
+    smtp: Smtp | None = None
+    """None if no messages can be sent."""
+    keys: str | None = field(default=None, repr=False)
+    """The PostgreSQL of the keys of personal values, or a store of one's own; None for a file of
+    the home."""
 
     @property
     def checkpoint_root(self) -> Path:
@@ -110,14 +129,22 @@ def load(start: Path | None = None, environ: Mapping[str, str] | None = None) ->
         connect_password=table.pop("connect_password", None),
         capture=_capture(environ.get("RIVERRUN_CAPTURE") or table.pop("capture", "riverrun")),
         valkey=environ.get("RIVERRUN_VALKEY") or table.pop("valkey", None),
+        views_reader=environ.get("RIVERRUN_VIEWS_READER") or table.pop("views_reader", None),
+        views=_views(environ.get("RIVERRUN_VIEWS") or table.pop("views", "sqlite"), file),
         kafka={name: str(value) for name, value in table.pop("kafka", {}).items()},
         spark={name: str(value) for name, value in table.pop("spark", {}).items()},
         master=environ.get("RIVERRUN_MASTER") or table.pop("master", "local[*]"),
         checkpoints=_checkpoints(file, table, environ),
         environment=_environment(file, table, environ),
         state_memory=_bytes(table.pop("state_memory", "1 GB"), file),
-        compaction_lag=_lag(table.pop("compaction_lag", "1 day"), file),
+        compaction_lag=duration("compaction_lag", table.pop("compaction_lag", "1 day"), file),
         reader=_reader(environ.get("RIVERRUN_READER") or table.pop("reader", "quickest"), file),
+        log=_log(environ.get("RIVERRUN_LOG") or table.pop("log", "text"), file),
+        traces=_traces(environ.get("RIVERRUN_TRACES") or table.pop("traces", None), file),
+        nice=_niceness(environ.get("RIVERRUN_NICE") or table.pop("nice", None), file),
+        serve=serving(table.pop("serve", {}), file),
+        smtp=smtp(table.pop("smtp", None), environ, file),
+        keys=_keys(environ.get("RIVERRUN_KEYS") or table.pop("keys", None), file),
     )
     return found.checked()
 
@@ -138,8 +165,8 @@ def _read(file: Path) -> dict[str, Any]:
         raise ConfigError("the settings file is not valid TOML", where=file, got=error) from error
     known = {
         "brokers", "capture", "checkpoints", "compaction_lag", "connect", "connect_password",
-        "environment", "home", "kafka", "master", "postgres", "reader", "spark", "state_memory",
-        "valkey",
+        "environment", "home", "kafka", "keys", "log", "master", "nice", "postgres", "reader",
+        "serve", "smtp", "spark", "state_memory", "traces", "valkey", "views", "views_reader",
     }  # fmt: skip
     unknown = sorted(set(table) - known)
     if unknown:
@@ -159,7 +186,10 @@ def _flattened(table: dict[str, Any]) -> dict[str, Any]:
             flat.update(dotted(item, f"{path}.") if isinstance(item, dict) else {path: item})
         return flat
 
-    return {k: dotted(v) if isinstance(v, dict) else v for k, v in table.items()}
+    return {
+        name: dotted(each) if name in DOTTED and isinstance(each, dict) else each
+        for name, each in table.items()
+    }
 
 
 def _home(file: Path | None, table: dict[str, Any], environ: Mapping[str, str]) -> Path:
@@ -215,6 +245,42 @@ def _reader(named: Any, file: Path | None) -> Reader:
     return cast(Reader, named)
 
 
+def _views(named: Any, file: Path | None) -> Views:
+    if named not in get_args(Views):
+        hint = f"one of {', '.join(get_args(Views))}"
+        raise ConfigError("views cannot be kept there", where=file, got=repr(named), hint=hint)
+    return cast(Views, named)
+
+
+def _log(named: Any, file: Path | None) -> LogForm:
+    if named not in get_args(LogForm):
+        hint = f"one of {', '.join(get_args(LogForm))}"
+        raise ConfigError("there is no such form of a log", where=file, got=repr(named), hint=hint)
+    return cast(LogForm, named)
+
+
+def _traces(address: Any, file: Path | None) -> str | None:
+    if address is not None and not re.match("https?://.", str(address)):
+        hint = 'write it as "http://localhost:4318"'
+        raise ConfigError("no traces can be sent there", where=file, got=repr(address), hint=hint)
+    return None if address is None else str(address)
+
+
+def _keys(address: Any, file: Path | None) -> str | None:
+    if address is not None and not str(address).startswith(("postgresql://", "python:")):
+        hint = (
+            'keys = "postgresql://…" or "python:module:Store"; else they are in a file of the home'
+        )
+        raise ConfigError("keys cannot be kept there", where=file, got=repr(address), hint=hint)
+    return None if address is None else str(address)
+
+
+def _niceness(given: Any, file: Path | None) -> int | None:
+    if given is not None and not re.fullmatch(r"1?\d", str(given)):
+        raise ConfigError("nice is a number from 0 to 19", where=file, got=repr(given))
+    return None if given is None else int(given)
+
+
 def _bytes(text: Any, file: Path | None) -> int:
     """`"512 MB"` in bytes."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(KB|MB|GB|TB)", str(text).strip(), re.IGNORECASE)
@@ -226,16 +292,3 @@ def _bytes(text: Any, file: Path | None) -> int:
             hint='write it as "512 MB" or "2 GB"',
         )
     return int(float(found[1]) * SIZES[found[2].upper()])
-
-
-def _lag(text: Any, file: Path | None) -> int:
-    try:
-        found = microseconds(text, file)
-    except ProgramError as error:
-        raise ConfigError(
-            "a duration cannot be read",
-            where=file,
-            got=f"compaction_lag = {text!r}",
-            hint='write it as "1 day" or "12 hours"',
-        ) from error
-    return found

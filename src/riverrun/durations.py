@@ -39,15 +39,16 @@ def microseconds(duration: Duration, where: object = None) -> int:
     text = duration.lower() if isinstance(duration, str) else ""
     parts = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]+)", text)
     rest = re.sub(r"\d+(?:\.\d+)?\s*[a-z]+", "", text).strip(" ,")
-    known = [(number, _unit(word)) for number, word in parts]
-    if not parts or rest or any(unit is None for _, unit in known):
+    known = [(float(number), _unit(word)) for number, word in parts]
+    found = sum(number * unit for number, unit in known if unit is not None)
+    if not parts or rest or any(unit is None for _, unit in known) or found >= END:
         raise ProgramError(
             "a duration cannot be read",
             where=where,
             got=repr(duration),
             hint='write it as "30 seconds", "5 minutes", "1 hour", "7 days", or a timedelta',
         )
-    return round(sum(float(number) * unit for number, unit in known if unit is not None))
+    return round(found)
 
 
 def _unit(word: str) -> int | None:

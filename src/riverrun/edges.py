@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 EdgeKind = Literal[
-    "source", "spark", "from spark", "step", "changes", "stream", "late", "out", "mark", "status"
+    "source",
+    "spark",
+    "from spark",
+    "step",
+    "changes",
+    "stream",
+    "late",
+    "out",
+    "mark",
+    "status",
+    "answer",
 ]
 
 
@@ -32,3 +42,5 @@ MARK = Edge("mark")
 """What a batch says of time, for every page."""
 STATUS = Edge("status")
 """What a batch tells of itself, for the driver."""
+ANSWER = Edge("answer")
+"""What a page answers to a question."""

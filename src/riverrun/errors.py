@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,6 +54,14 @@ def _visible(frame: FrameType) -> dict[str, Visible]:
         outer = outer.f_back
     found = (value for scope in scopes for value in scope.values())
     return {value.name.lower(): value for value in found if issubclass(type(value), Visible)}
+
+
+def cause_of(error: BaseException) -> str:
+    """The error's type and message, and the user's line that it came from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(PACKAGE)]
+    where = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
+    return f"{type(error).__name__}: {error}{where}"
 
 
 class RiverrunError(Exception):

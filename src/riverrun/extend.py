@@ -3,7 +3,7 @@
 from riverrun.columns import CHANGE, PLACE, RowForm
 from riverrun.errors import AlreadyRunning, CheckpointError, Location, ProgramError
 from riverrun.formats import Format, arrow_schema
-from riverrun.kernels.changes import latest, net
+from riverrun.kernels.changes import differing, latest, net
 from riverrun.kernels.operator import (
     NO_SLOT,
     Batch,
@@ -15,7 +15,6 @@ from riverrun.kernels.operator import (
     Result,
     StepState,
     Words,
-    differing,
     split_late,
 )
 from riverrun.kernels.program import CLOSED
@@ -23,6 +22,7 @@ from riverrun.operators.aggregate import Aggregate, Window, without_row
 from riverrun.operators.windows.entry import combined, single_if_late, singles
 from riverrun.operators.windows.grid import Grid, TimedWindow
 from riverrun.operators.windows.tumbling import advance as merge_slots
+from riverrun.operators.windows.tumbling import standing as standing_slots
 from riverrun.outputs import (
     Destination,
     OutputSpec,
@@ -86,6 +86,7 @@ __all__ = [
     "single_if_late",
     "singles",
     "split_late",
+    "standing_slots",
     "step_fields",
     "without_row",
 ]

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from riverrun.clock import By, Pace
 from riverrun.durations import Duration, microseconds, milliseconds_of
 from riverrun.errors import Location, ProgramError
+from riverrun.forgetting.declared import Personal, checked_personal
 from riverrun.formats import Format
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.program import ReadTopic
 from riverrun.kernels.sql import type_of
+from riverrun.partitions import FILES, reading
 from riverrun.plan.building import checked_condition, checked_policy, refuse_twice
 from riverrun.schema import METADATA, Schema, nested
+from riverrun.sinks.kafka.sink import check_topic
 from riverrun.times import ColumnTime, EventTime, ExpressionTime, ProcessingTime
 
 
@@ -22,6 +27,47 @@ def kept_by(time: EventTime, producer: str | None) -> By:
     if isinstance(time, ProcessingTime):
         return "tick"
     return "producer" if producer is not None else "partition"
+
+
+ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
+"""Of files that a stream can be read from."""
+
+
+def named_source(topic: str, name: str | None, at: Location) -> tuple[str, str | None]:
+    """What a stream is read as, and its files as an absolute pattern, if it is one of files."""
+    if re.search(r"[/*?]", topic):
+        return _stream_of_files(topic, name, at), str(Path(topic).expanduser().absolute())
+    check_topic(topic, at)
+    return reading(topic, name), None
+
+
+def _stream_of_files(pattern: str, name: str | None, at: Location) -> str:
+    """What stands for the topic of a stream of files."""
+    if not pattern.lower().endswith(ENDINGS):
+        raise ProgramError(
+            "a stream of files has a pattern that tells what they are",
+            where=at,
+            got=repr(pattern),
+            hint=f'"folder/*.csv"; they end with {", ".join(ENDINGS)}',
+        )
+    return FILES + (name or re.sub(r"\W+", "-", pattern, flags=re.ASCII).strip("-"))
+
+
+def refuse_use(personal: Personal, source: ReadTopic) -> None:
+    """What the clock is made of is written as it is, and a row that goes has its key only."""
+    for column in personal.columns:
+        if any(re.search(rf"\b{re.escape(column)}\b", each) for each in source.reads):
+            raise ProgramError(
+                f"{column!r} is personal, and cannot be used to tell the time",
+                where=source.at,
+                hint="time, producer and punctuation are of other columns",
+            )
+        if column in source.table_key and personal.by not in source.table_key:
+            raise ProgramError(
+                f"{column!r} is a key and personal, and a row that is deleted has its key only",
+                where=source.at,
+                hint=f"whose it is must be known from the key: key=[{column!r}, {personal.by!r}]",
+            )
 
 
 @dataclass(frozen=True)
@@ -34,6 +80,7 @@ class Changelog:
     max_ahead: Duration | None
     on_loss: Literal["stop", "skip"]
     on_error: OnError | None
+    personal: Personal | Sequence[Personal] | None = None
 
     def source(self, topic: str, given: Given, keys: tuple[str, ...], read: Format) -> ReadTopic:
         at, time = given.at, read.time if self.time is None else self.time
@@ -62,6 +109,22 @@ class Given:
         """The columns of its rows."""
         plain = self.columns.with_plain_times
         return Schema((*plain.columns, *time.added)).with_metadata
+
+    def with_record(self, rows: Schema, names: tuple[str, ...]) -> Schema:
+        """The same rows, with some of what Kafka knows of a record as columns like any other."""
+        known = dict(METADATA)
+        for name in names or ("",):
+            refuse_twice(name, names, self.at)
+            if name not in known:
+                raise ProgramError(
+                    "record names what Kafka knows of a record",
+                    where=self.at,
+                    got=repr(name) if name else "nothing",
+                    hint=", ".join(known),
+                )
+        return Schema(
+            tuple(replace(c, hidden=c.hidden and c.name not in names) for c in rows.columns)
+        )
 
     def time(self, time: str | EventTime) -> EventTime:
         """A text that is no name is an expression over the columns."""
@@ -127,6 +190,15 @@ class Given:
                 where=self.at,
                 hint="a key is of single values",
             )
+
+    def with_personal(
+        self, source: ReadTopic, given: Personal | Sequence[Personal] | None
+    ) -> ReadTopic:
+        """The source, whose personal columns are what they can be."""
+        personal = checked_personal(given, source.fields, self.at)
+        for each in personal:
+            refuse_use(each, source)
+        return replace(source, personal=personal)
 
     def check_start(self, start: str) -> None:
         if start not in ("earliest", "latest"):

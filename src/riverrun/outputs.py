@@ -24,8 +24,9 @@ Delivery = Literal["exactly once", "at least once"]
 Guarantee = Literal["exactly once", "at least once", "shown"]
 """What a sink promises of each row. What is shown may be cut short, and come again."""
 
-Need = Literal["PostgreSQL", "one machine"]
-"""What a sink needs of its surroundings: the database of the settings; Spark in local mode."""
+Need = Literal["PostgreSQL", "one machine", "views"]
+"""What a sink needs of its surroundings: the database of the settings; Spark in local mode; one of
+the two, as the settings have it for views."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Places:
     """The address of Valkey or Redis, if the settings name one."""
     home: str = ""
     """The home of the settings."""
+    views: Literal["sqlite", "postgres"] = "sqlite"
+    """Where views are kept."""
 
 
 class Sink(ABC):
@@ -109,6 +112,10 @@ class Sink(ABC):
         """What it needs of its surroundings: mostly nothing."""
         return frozenset()
 
+    def followed(self) -> bool:
+        """Whether readers ask which records its rows hold: see `Destination.note`."""
+        return False
+
 
 @dataclass(frozen=True)
 class OutputSpec:
@@ -153,6 +160,58 @@ class Part:
     """The batch's logged time in microseconds: never lower than that of the batch before."""
     keep_written: bool = False
     """Whether results that were written before stay, though they are other ones now."""
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How records get to an output."""
+
+    topics: tuple[str, ...]
+    """All whose records may change it, whatever is between."""
+    own: tuple[str, ...]
+    """Those of them that the program writes itself."""
+    hops: int
+    """How many of these a record passes at most."""
+    steps: tuple[str, ...]
+    """Those with state that a record passes."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A batch of which everything is written."""
+
+    application: str
+    checkpoint: str
+    batch: int
+    tick: int
+    ends: Mapping[str, int]
+    """How far it read, where it read anything: the next offset of a partition."""
+    own: Mapping[str, int]
+    """Where the topics that the program writes itself end, by partition."""
+    clocks: Mapping[str, int]
+    highs: Mapping[str, int]
+    """The highest event time that it read of each partition."""
+    closes: Mapping[str, int]
+    """The clock at which a step will have given all that it keeps now, of those that hold rows."""
+    aside: Mapping[str, str]
+    """Why records were late or set aside, by `topic/partition/offset STEP`."""
+
+    @staticmethod
+    def before_all(part: Part) -> Done:
+        """Of what is written before the first batch: nothing is read."""
+        return Done(
+            part.application, part.checkpoint, part.batch, part.tick,
+            ends={}, own={}, clocks={}, highs={}, closes={}, aside={},
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Under which names a run keeps its progress: see `Part`."""
+
+    checkpoint: str
+    run: int
+    keep_written: bool = False
 
 
 @dataclass(frozen=True)
@@ -232,12 +291,23 @@ class Destination(ABC):
         At least once, there is nothing to do.
         """
 
+    def announce(  # noqa: B027 - most have nobody who asks
+        self, application: str, outputs: Sequence[OutputSpec], ways: Mapping[str, Ways]
+    ) -> None:
+        """On the driver, before the first batch: how records get to each output, by its name."""
+
     def refused(
         self, output: OutputSpec, rows: pa.Table, evaluator: Evaluator
     ) -> Mapping[int, str]:
         """In a task: rows of a stream that it would not take, by their number, with the cause.
         They are set aside; most take whatever fits their columns."""
         return {}
+
+    def start_over(  # noqa: B027 - what most have written stays
+        self, part: Part, outputs: Sequence[OutputSpec], evaluator: Evaluator
+    ) -> None:
+        """On the driver, before the first batch of a checkpoint: the place to take away what an
+        earlier one has left. `part` is that before the first."""
 
     def begin(self, part: Part) -> None:  # noqa: B027 - most need no time to get ready
         """In a task, before its rows are computed: a chance to get ready meanwhile."""
@@ -257,6 +327,10 @@ class Destination(ABC):
 
         A task without rows has None for a receipt. Where tasks do it all, there is nothing to do.
         """
+
+    def note(self, done: Done) -> None:  # noqa: B027 - most have nobody who asks
+        """On the driver, where a sink of its is `followed`: after all destinations have finished a
+        batch, and before Spark commits it. Like `finish` it may be called again."""
 
     def standing(self, output: OutputSpec, owner: Owner) -> AbstractContextManager[Standing] | None:
         """For `riverrun verify`: what is there, while the job goes on. None: it cannot be read
@@ -281,6 +355,15 @@ def destination_of(sink: Sink, places: Places) -> Destination | None:
     if at not in _OPENED:
         _OPENED[at] = sink.destination(places)
     return _OPENED[at]
+
+
+def together(found: Iterable[Rows]) -> Iterator[Rows]:
+    """Each output once, with all its rows: a union comes by several ways."""
+    grouped: dict[OutputSpec, list[pa.Table]] = {}
+    for output, rows in found:
+        grouped.setdefault(output, []).append(rows)
+    for output, tables in grouped.items():
+        yield output, pa.concat_tables(tables)
 
 
 def by_destination(found: Iterable[Rows], places: Places) -> dict[Destination, list[Rows]]:

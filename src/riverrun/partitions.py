@@ -1,7 +1,8 @@
 """Names of what keeps time: partitions, the producers of a topic, and those that are forgotten.
 
 As text, which is how they are logged and shown, they are `topic/0`, `topic:producer` and `topic`.
-No topic's name has a colon or a slash, so a producer may be called anything.
+No topic's name has a colon or a slash, so a producer may be called anything. A topic that a program
+reads more than once has a name for each reading, `topic~name`; no topic's name has a tilde either.
 """
 
 from __future__ import annotations
@@ -12,6 +13,29 @@ from typing import NamedTuple, TypeVar
 
 _TEXT = re.compile("([^/:]*)([/:]?)(.*)", re.DOTALL)
 T = TypeVar("T")
+NAMED = "~"
+FILES = "files+"
+"""Before the name of a stream of files, which stands for a topic's; no topic's name has it."""
+
+
+def reading(topic: str, name: str | None) -> str:
+    """What one of several readings of a topic is called, wherever its records are told apart."""
+    return topic if name is None else f"{topic}{NAMED}{name}"
+
+
+def real(topic: str) -> str:
+    """The topic itself, of any reading of it."""
+    return topic.partition(NAMED)[0]
+
+
+def short(topic: str) -> str:
+    """The name of a reading, without its topic if it has one of its own."""
+    return topic.rpartition(NAMED)[2].removeprefix(FILES)
+
+
+def from_files(topic: str) -> bool:
+    """Whether what stands for a topic is a folder of files."""
+    return topic.startswith(FILES)
 
 
 class Partition(NamedTuple):
@@ -20,6 +44,11 @@ class Partition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}/{self.number}"
+
+    @property
+    def real(self) -> Partition:
+        """The same of the topic itself."""
+        return Partition(real(self.topic), self.number)
 
 
 def counts(known: Iterable[Partition]) -> dict[str, int]:

@@ -24,7 +24,7 @@ from riverrun.operators.lookups.lookup import How as LookupHow
 from riverrun.operators.lookups.lookup import WhenAway
 from riverrun.operators.registry import refuse_taken_kind
 from riverrun.outputs import Sink
-from riverrun.plan.building import call_of, checked_condition, checked_policy
+from riverrun.plan.building import call_of, checked_condition, checked_policy, renamed
 from riverrun.plan.handed import condition_of
 from riverrun.plan.nodes import (
     Explode,
@@ -52,6 +52,11 @@ APPLY = "a function from rows and the user's line to a step: see docs/extend.md"
 
 class Registry(Protocol):
     """What the language needs of an application: a place to note outputs and functions."""
+
+    name: str
+
+    def stream_of(self, node: Node) -> Any:
+        """The rows of a node as a stream of the language."""
 
     def add(self, output: Output) -> None: ...
 
@@ -143,11 +148,12 @@ class Relation:
         if not changes(self.node):
             return
         for name in key_of(self.node):
-            if computed.get(name) != quoted(name):
+            if quoted(name) not in computed.values() or _computed_anew(name, computed):
                 raise ProgramError(
-                    f"a table keeps its key columns as they are, {name!r} is one",
+                    f"a table keeps its key columns, {name!r} is one",
                     where=node.at,
-                    hint=f"key: {', '.join(key_of(self.node))}",
+                    hint=f"key: {', '.join(key_of(self.node))}; it can be renamed: "
+                    f".select({f'{name} as …'!r}, …)",
                 )
 
     def lookup(
@@ -165,6 +171,7 @@ class Relation:
         patience: Duration | None = None,
         prefix: str = "",
         name: str | None = None,
+        was: str | None = None,
         on_error: OnError | None = None,
     ) -> Self:
         """Add columns of a table that is in a database, `"postgresql://…"` or `"sqlite:///file"`,
@@ -182,7 +189,8 @@ class Relation:
             entries=entries, away=away, patience=patience, prefix=prefix, name=name,
             on_error=on_error, at=caller(),
         )  # fmt: skip
-        return replace(self, node=lookup(self.node, database, asked))
+        node = lookup(self.node, database, asked)
+        return replace(self, node=renamed(node, was, asked.at))
 
     def to(self, *sinks: str | Sink, on_error: OnError | None = None) -> None:
         """Write to Kafka topics (by name) or other sinks. All outputs leave together.
@@ -329,9 +337,12 @@ def read_again(rows: Relation, topic: str, pace: Pace, at: Location) -> ReadTopi
     )  # fmt: skip
 
 
+def _computed_anew(name: str, computed: Mapping[str, str]) -> bool:
+    """Whether a key column is there with other values; that it is there elsewhere does not help."""
+    return computed.get(name, quoted(name)) != quoted(name)
+
+
 def key_node(rows: Relation, columns: tuple[str, ...], at: Location) -> KeyBy:
-    if not columns:
-        raise ProgramError("key_by needs at least one column", where=at)
     for column in columns:
         rows.node.schema.require(column, at)
     return KeyBy(rows.node, columns, rows.node.schema, at)

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NoReturn, Unpack, overload
 
+from riverrun.alerted import Alerted
 from riverrun.arguments import checked
 from riverrun.clock import Pace
 from riverrun.durations import UNITS, Duration, microseconds
 from riverrun.errors import ProgramError, caller
-from riverrun.grouped import Grouped, grouped
+from riverrun.grouped import Grouped, Named, grouped
 from riverrun.kernels.letters import OnError
 from riverrun.operators.deduplicate import deduplicate
 from riverrun.operators.gather import changes_as_facts
@@ -22,8 +23,9 @@ from riverrun.operators.match.building import Options, timed_out
 from riverrun.operators.match.clauses import Rows, SkipMode
 from riverrun.operators.match.fluent import MatchArguments, Pattern, Told, match
 from riverrun.operators.process.building import process
-from riverrun.operators.to_table import to_table, topic_table
+from riverrun.operators.to_table import Ends, to_table, topic_table
 from riverrun.patterned import Patterned
+from riverrun.plan.building import renamed
 from riverrun.plan.handed import mapping_of
 from riverrun.plan.nodes import Map
 from riverrun.plan.rows import key_of
@@ -31,7 +33,6 @@ from riverrun.processed import Processed
 from riverrun.processor import Event, FrameProcessor, Processor
 from riverrun.relation import (
     MakesStep,
-    Relation,
     applied,
     explode_node,
     key_node,
@@ -47,7 +48,7 @@ from riverrun.timed import Timed
 
 @dataclass(frozen=True)
 @checked
-class Stream(Patterned, Timed):
+class Stream(Patterned, Timed, Alerted["Stream"]):
     """Facts, append only."""
 
     def where(self, condition: str) -> Stream:
@@ -86,37 +87,34 @@ class Stream(Patterned, Timed):
         return replace(self, node=union_node(nodes, caller()))
 
     def key_by(self, *columns: str) -> Stream:
-        """Set the key that rows are written with."""
+        """Set the key that rows are written with; without a column they are written without one."""
         return replace(self, node=key_node(self, columns, caller()))
 
     def group_by(
-        self, *columns: str, name: str | None = None, on_error: OnError | None = None
-    ) -> Grouped[Table]:
-        """Group rows by columns, for `.window(…).agg(…)` or `.agg(…)`. `name` names the step."""
-        return grouped(self.node, columns, name, on_error, partial(Table, self.registry))
+        self, *columns: str, keep: Duration | None = None, name: str | None = None,
+        was: str | None = None, on_error: OnError | None = None,
+    ) -> Grouped[Table]:  # fmt: skip
+        """Group rows by columns, for `.window(…).agg(…)` or `.agg(…)`. `name` names the step,
+        which `was` called otherwise before. Groups without a window end `keep` after a row."""
+        named = Named(name, was, keep)
+        return grouped(self.node, columns, named, on_error, partial(Table, self.registry))
 
     def deduplicate(
-        self,
-        *columns: str,
-        within: Duration,
-        name: str | None = None,
-        on_error: OnError | None = None,
-    ) -> Stream:
-        """Of rows with the same values in the columns, less than `within` apart, the first."""
+        self, *columns: str, within: Duration, in_order: bool = False, name: str | None = None,
+        was: str | None = None, on_error: OnError | None = None,
+    ) -> Stream:  # fmt: skip
+        """Of rows with the same values in the columns, less than `within` apart, the first: at
+        once, or `in_order` of event time, when the clock has passed it."""
         node = deduplicate(
-            self.node, columns, within=within, name=name, on_error=on_error, at=caller()
-        )
-        return replace(self, node=node)
+            self.node, columns, within=within, in_order=in_order, name=name, on_error=on_error,
+            at=caller(),
+        )  # fmt: skip
+        return replace(self, node=renamed(node, was, caller()))
 
     def mark_seen(
-        self,
-        *columns: str,
-        capacity: int = 1_000_000,
-        error: float = 0.01,
-        into: str = "seen",
-        name: str | None = None,
-        on_error: OnError | None = None,
-    ) -> Stream:
+        self, *columns: str, capacity: int = 1_000_000, error: float = 0.01, into: str = "seen",
+        name: str | None = None, was: str | None = None, on_error: OnError | None = None,
+    ) -> Stream:  # fmt: skip
         """Add a column that tells whether the values of the columns were seen before.
 
         A Bloom filter of fixed size remembers up to `capacity` values: one that is new is taken
@@ -126,7 +124,7 @@ class Stream(Patterned, Timed):
             self.node, columns, capacity=capacity, error=error, into=into, name=name,
             on_error=on_error, at=caller(),
         )  # fmt: skip
-        return replace(self, node=node)
+        return replace(self, node=renamed(node, was, caller()))
 
     @overload
     def match(
@@ -153,6 +151,7 @@ class Stream(Patterned, Timed):
         match_numbers: Duration | None = None,
         on_arrival: bool = False,
         name: str | None = None,
+        was: str | None = None,
         on_error: OnError | None = None,
     ) -> Stream | Table:
         """Find a pattern in the rows of each key: the row-pattern clause of SQL, or `rr.pattern()`.
@@ -167,7 +166,7 @@ class Stream(Patterned, Timed):
             on_arrival=on_arrival, on_error=on_error,
         )  # fmt: skip
         told = Told(by=by, measures=measures, rows=rows, after=after)
-        node = match(self.node, pattern, told, options, caller())
+        node = renamed(match(self.node, pattern, told, options, caller()), was, caller())
         return Table(self.registry, node) if on_arrival else Stream(self.registry, node)
 
     def process(
@@ -176,11 +175,12 @@ class Stream(Patterned, Timed):
         *,
         by: str | Sequence[str],
         name: str | None = None,
+        was: str | None = None,
         on_error: OnError | None = None,
     ) -> Processed[Stream]:
         """Hand rows to a class of your own, with state and timers per key."""
         node = process(self.node, processor, by, name=name, on_error=on_error, at=caller())
-        return Processed(node, partial(Stream, self.registry))
+        return Processed(renamed(node, was, caller()), partial(Stream, self.registry))
 
     def apply(self, operator: MakesStep) -> Stream:
         """Add a step with state of one's own that gives a stream: see docs/extend.md."""
@@ -192,20 +192,11 @@ class Stream(Patterned, Timed):
 
     @overload
     def join(
-        self,
-        other: Stream,
-        *,
-        on: On,
-        how: How = ...,
-        within: Duration | None = ...,
-        before: Duration | None = ...,
-        after: Duration | None = ...,
-        where: str | None = ...,
-        time: PairTime = ...,
-        prefix: str | None = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-    ) -> Stream: ...
+        self, other: Stream, *, on: On, how: How = ..., within: Duration | None = ...,
+        before: Duration | None = ..., after: Duration | None = ..., where: str | None = ...,
+        time: PairTime = ..., spread: int = ..., prefix: str | None = ..., name: str | None = ...,
+        was: str | None = ..., on_error: OnError | None = ...,
+    ) -> Stream: ...  # fmt: skip
     @overload
     def join(
         self,
@@ -235,11 +226,13 @@ class Stream(Patterned, Timed):
         after: Duration | None = None,
         where: str | None = None,
         time: PairTime = "later",
+        spread: int = 1,
         as_of: AsOf | None = None,
         history: Duration | None = None,
         corrections: bool = False,
         prefix: str | None = None,
         name: str | None = None,
+        was: str | None = None,
         on_error: OnError | None = None,
     ) -> Stream | Table:
         """Join with another stream near in time, or with a table by its key.
@@ -247,8 +240,9 @@ class Stream(Patterned, Timed):
         `on` is a column, a list, or `{"left": "right"}`. Two streams match where the right row is
         `within` a time of the left one, or from `before` it until `after` it, and `where`, an SQL
         condition over both, holds; a pair has the `time` of its later row, or of the left or the
-        right one. A table is joined `as_of="latest"`, as it stands when the row is
-        processed, or `as_of="event time"`, with the version that was valid at the row's own time:
+        right one. With `spread=8` each key is in eight pages. A table is joined `as_of="latest"`,
+        as it stands when the row is processed, or `as_of="event time"`, with the version that was
+        valid at the row's own time:
         versions are kept for `history` (7 days), the column TABLE_version names them, and with
         `corrections` a late version corrects what has left before (the result is then a table).
         `prefix` is put before the right side's names. `how` is inner, left, right or full; of
@@ -257,37 +251,37 @@ class Stream(Patterned, Timed):
         asked = Asked(
             on=on, how=how, at=caller(), prefix=prefix, name=name, on_error=on_error,
             within=within, before=before, after=after, condition=where, time=time, as_of=as_of,
-            history=history, corrections=corrections,
+            history=history, corrections=corrections, spread=spread,
         )  # fmt: skip
-        node = join(self.node, node_of(other, "join", asked.at), asked)
+        node = renamed(join(self.node, node_of(other, "join", asked.at), asked), was, asked.at)
         return Table(self.registry, node) if corrections else Stream(self.registry, node)
 
     def to_table(
-        self,
-        *key: str,
-        delete: str | None = None,
-        replicate: bool = False,
-        name: str | None = None,
-        on_error: OnError | None = None,
-    ) -> Table:
+        self, *key: str, delete: str | None = None, keep: Duration | None = None,
+        keep_deletes: Duration | None = None, replicate: bool = False, name: str | None = None,
+        was: str | None = None, on_error: OnError | None = None,
+    ) -> Table:  # fmt: skip
         """The latest row of each key, by event time: `to_table("user", delete="closed")`.
 
         Rows for which `delete`, a condition, is true delete their key. Without a key it is the
-        stream's own. `replicate` lets joins keep a small table whole in every page.
+        stream's own. A row is deleted `keep` after its time; deletions are known for
+        `keep_deletes`. `replicate` lets joins keep a small table whole in every page.
         """
         node = to_table(
-            self.node, key, delete=delete, replicate=replicate, name=name, on_error=on_error,
-            at=caller(),
+            self.node, key, delete=delete, ends=Ends(keep, keep_deletes), replicate=replicate,
+            name=name, on_error=on_error, at=caller(),
         )  # fmt: skip
-        return Table(self.registry, node)
+        return Table(self.registry, renamed(node, was, caller()))
 
-    def through(self, topic: str, *, idle: Duration = "10 seconds") -> Stream:
-        """Write to a topic, and go on from there: for others to read, or to replay from.
+    def through(
+        self, topic: str, *, lateness: Duration = "0 seconds", idle: Duration = "10 seconds"
+    ) -> Stream:
+        """Write to a topic, and go on from there, in a later batch: for others, or to replay from.
 
-        Rows keep their event time, to the millisecond. They are read in a later batch.
-        """
-        at = caller()
-        return Stream(self.registry, read_again(self, topic, Pace(0, microseconds(idle, at)), at))
+        Rows keep their event time, to the millisecond. Several tasks write them: `lateness` is how
+        far out of order they may come."""
+        pace = Pace(microseconds(lateness, at := caller()), microseconds(idle, at))
+        return Stream(self.registry, read_again(self, topic, pace, at))
 
     @property
     def late(self) -> Stream:
@@ -310,7 +304,7 @@ class Stream(Patterned, Timed):
 
 @dataclass(frozen=True)
 @checked
-class Table(Relation):
+class Table(Alerted[Stream]):
     """Rows by key. A change takes the old row back (`-`) and puts the new one there (`+`)."""
 
     @property
@@ -342,10 +336,12 @@ class Table(Relation):
         return replace(self, node=self._with_columns(named))
 
     def group_by(
-        self, *columns: str, name: str | None = None, on_error: OnError | None = None
-    ) -> Grouped[Table]:
-        """Group the table's rows, for `.agg(…)`: a row that changes or goes is taken away again."""
-        return grouped(self.node, columns, name, on_error, partial(Table, self.registry))
+        self, *columns: str, keep: Duration | None = None, name: str | None = None,
+        was: str | None = None, on_error: OnError | None = None,
+    ) -> Grouped[Table]:  # fmt: skip
+        """Group the table's rows, for `.agg(…)`: those that go, or rest for `keep`, are no part."""
+        named = Named(name, was, keep)
+        return grouped(self.node, columns, named, on_error, partial(Table, self.registry))
 
     def join(
         self,
@@ -354,15 +350,19 @@ class Table(Relation):
         on: On,
         how: How = "inner",
         prefix: str | None = None,
+        keep: Duration | None = None,
         name: str | None = None,
+        was: str | None = None,
     ) -> Table:
         """Join with another table, by any columns: `tweets.join(follows, on={"author": "whom"})`.
 
         Each change on either side changes the joined table accordingly. Its key is the left one's
-        if each left row has at most one partner, else that of both.
+        if each left row has at most one partner, else that of both. Rows that have not changed for
+        `keep` are forgotten.
         """
-        asked = Asked(on=on, how=how, at=caller(), prefix=prefix, name=name)
-        return replace(self, node=join(self.node, node_of(other, "join", asked.at), asked))
+        asked = Asked(on=on, how=how, at=caller(), prefix=prefix, name=name, keep=keep)
+        node = join(self.node, node_of(other, "join", asked.at), asked)
+        return replace(self, node=renamed(node, was, asked.at))
 
     def apply(self, operator: MakesStep) -> Stream:
         """Add a step with state of one's own that gives a stream: see docs/extend.md."""

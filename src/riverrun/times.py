@@ -3,8 +3,9 @@ batch."""
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 from riverrun.arguments import checked
 from riverrun.durations import Duration, duration_text, microseconds
@@ -97,6 +98,16 @@ class ProcessingTime:
 
 
 EventTime = ColumnTime | ExpressionTime | DeviceTime | AppendTime | ProcessingTime
+
+
+def from_repr(text: str) -> EventTime:
+    """The time whose repr it is, as checkpoints keep it."""
+    call = ast.parse(text, mode="eval").body
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        raise ValueError(f"{text!r} is no event time")
+    kinds: dict[str, type[EventTime]] = {kind.__name__: kind for kind in get_args(EventTime)}
+    given = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
+    return kinds[call.func.id](**given)
 
 
 @checked

@@ -79,3 +79,12 @@ last = (
     .deduplicate("country", within="1 day")
 )
 assert_type(last, rr.Stream)
+
+# alerts
+told = views.alert(
+    rr.alerts.topic("told"), group_by="user", escalate=[("1 hour", rr.alerts.sse("x"))]
+)
+assert_type(told, rr.Stream)
+assert_type(
+    users.alert(rr.alerts.email("ops@example.com"), group_by=["user"], repeat=None), rr.Stream
+)

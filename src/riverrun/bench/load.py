@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 
 from confluent_kafka import Producer
+from rich.console import Console
 from rich.progress import Progress
 
 from riverrun.kafka import admin
@@ -70,7 +71,7 @@ def _send(
     producer: Producer, client: dict[str, str], topic: str, values: Iterator[bytes], count: int
 ) -> None:
     partitions = len(admin.describe(client, topic).partitions)
-    with Progress(transient=True) as progress:
+    with Progress(transient=True, console=Console(stderr=True)) as progress:
         task = progress.add_task(f"producing to {topic}", total=count)
         for number, value in enumerate(values):
             while True:

@@ -99,7 +99,7 @@ def _line(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _text(value: float | None) -> str:
-    if value is None:
-        return ""
+def _text(value: float | str | None) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"

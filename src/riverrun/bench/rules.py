@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from riverrun.partitions import Partition, Range
 from riverrun.sources.files import MemoryTopics
 from riverrun.sources.reading import read_ranges
 from riverrun.stream import Stream
-from riverrun.testing.driver import MemoryStore
+from riverrun.testing.checkpoints import MemoryStore
 
 PER_SECOND, CARDS_PER_EVENT = 2_000, 20
 START = 1_767_225_600_000
@@ -90,6 +91,19 @@ def ruled(count: int) -> tuple[App, list[Command]]:
     return app, [Command(n, RULE, "rules", body) for n, body in enumerate(chosen)]
 
 
+def free(count: int) -> tuple[App, list[Command]]:
+    """The same rules without templates: each has a text of its own, with its values in it."""
+    app, commands = ruled(count)
+    return app, [replace(each, body=_without_template(each.body)) for each in commands]
+
+
+def _without_template(body: dict[str, Any]) -> dict[str, Any]:
+    text = template(int(body["template"][1:]))
+    for name, value in body["parameters"].items():
+        text = text.replace(f"${name}", f"{value}")
+    return {"name": body["name"], "pattern": text}
+
+
 def written() -> tuple[App, list[Command]]:
     """A program with one of the patterns, written into it."""
     app = App("rules")
@@ -108,15 +122,22 @@ class Measured:
     found: int = 0
 
 
-def run(given: tuple[App, list[Command]], topics: MemoryTopics, batch: int) -> Measured:
-    """Reads the records in batches; the first batches, in which state grows, are not counted."""
+def run(
+    given: tuple[App, list[Command]],
+    topics: MemoryTopics,
+    batch: int,
+    batches: int | None = None,
+    step: str = "rules",
+) -> Measured:
+    """Reads the records in batches; the first half, in which state grows, is not counted."""
     program, commands = given[0].program(), given[1]
     reader = LotReader(program)
     kernel = PageKernel(program, 0, SegmentCache(CACHE), "bench")
     heads: dict[int, bytes | None] = {}
     stores = {page: MemoryStore() for page in range(program.pages)}
     [(partition, end)] = topics.ends().items()
-    clocks: dict[str, int] = {"rules": -(2**62)}
+    end = min(end, batches * batch) if batches else end
+    clocks: dict[str, int] = {step: -(2**62)}
     measured, warm = Measured(), end // 2
     for start in range(0, end, batch):
         began = time.process_time()
@@ -148,18 +169,22 @@ def _told(out: list[Chunk], clocks: dict[str, int], found: int) -> tuple[dict[st
     return clocks, found
 
 
-def measure(report: Report, count: int, batch: int) -> None:
+def measure(
+    report: Report, count: int, batch: int, without_template: int = TEMPLATES * VALUES
+) -> None:
     """Adds what one rule and a thousand cost to a report."""
+    own = f"{without_template:,} live rules without a template"
     topics = MemoryTopics()
     for value in events(count):
         topics.append("payments", Record(value))
     rates, pages = {}, {}
-    for name, given in (
-        ("one pattern in the program", written()),
-        ("1 live rule", ruled(1)),
-        ("1,000 live rules", ruled(TEMPLATES * VALUES)),
+    for name, given, batches in (
+        ("one pattern in the program", written(), None),
+        ("1 live rule", ruled(1), None),
+        ("1,000 live rules", ruled(TEMPLATES * VALUES), None),
+        (own, free(without_template), 2),
     ):
-        found = run(given, topics, batch)
+        found = run(given, topics, batch, batches)
         rates[name] = found.events / found.seconds
         pages[name] = found.events / found.pages
         report.figures[f"kernel, {name}: events/s of CPU"] = round(rates[name])
@@ -167,5 +192,6 @@ def measure(report: Report, count: int, batch: int) -> None:
         report.figures[f"kernel, {name}: matches"] = found.found
     few, many = rates["1 live rule"], rates["1,000 live rules"]
     report.at_least("1,000 live rules: events/s of one", 0.1, many / few)
+    report.figures[f"kernel, {own}: events/s of one"] = round(rates[own] / few, 3)
     one = rates["one pattern in the program"]
     report.at_least("1,000 live rules: events/s of a pattern in the program", 0.1, many / one)

@@ -40,7 +40,10 @@ class Piece:
     """Rows that wait for their mark."""
 
     table: str
+    known: tuple[Column, ...]
+    """The columns of the table as the log had told when it was read."""
     columns: tuple[Column, ...]
+    """With those that were added since, though the log has told of no row that has them."""
     seen: Seen
     rows: list[Cells]
     mark: str = field(default_factory=lambda: str(uuid.uuid4()))
@@ -51,6 +54,12 @@ class Piece:
     def hold(self, xid: int, records: list[Out]) -> None:
         self.held.append((xid, records))
         self.count += len(records)
+
+    def cuts(self) -> bool:
+        """Whether the changes that were seen are the first ones. A commit may be seen before one
+        that stands earlier in the log; but a topic has its transactions in the order of the log."""
+        seen = [self.seen.has(xid) for xid, _ in self.held]
+        return seen == sorted(seen, reverse=True)
 
     def in_order(self, read: Iterator[Out]) -> Iterator[Out]:
         for xid, records in self.held:
@@ -112,13 +121,14 @@ class Pieces:
             if early or seen.first_open < self.begun_before:
                 return
             facts = catalog.facts(self.reader, table)
-            rows = list(copied_piece(self.reader, facts, progress))
+            read = progress.with_(columns=_with_new(progress, facts))
+            rows = list(copied_piece(self.reader, facts, read))
         except psycopg.errors.UndefinedTable:  # the next look at all tables tells of it
             self.gone.add(table)
             return
         finally:
             self.reader.execute("ROLLBACK")
-        self.piece = Piece(table, progress.columns, seen, rows)
+        self.piece = Piece(table, progress.columns, read.columns, seen, rows)
         query = "SELECT pg_logical_emit_message(true, %s, %s)"
         self.reader.execute(query, (PREFIX, self.piece.mark))
 
@@ -128,12 +138,14 @@ class Pieces:
         if piece is None or note.prefix != PREFIX or note.content != piece.mark.encode():
             return False
         progress = self.ledger.noted.tables[piece.table]
-        if table is None or progress.columns != piece.columns:
+        told = progress.columns in (piece.known, piece.columns)
+        if table is None or not told or not piece.cuts():
             self.give_up()
             return True
         self.piece = None
         read = map(self.envelopes.reading(table, "incremental", lsn), piece.rows)
         self.ledger.send(piece.in_order(read))
+        progress = progress.with_(columns=piece.columns)
         self.ledger.note_table(piece.table, _after(progress, piece, table))
         return True
 
@@ -142,6 +154,13 @@ class Pieces:
         piece, self.piece = self.piece, None
         if piece is not None:
             self.ledger.send(out for _, records in piece.held for out in records)
+
+
+def _with_new(progress: TableProgress, facts: TableFacts) -> tuple[Column, ...]:
+    """At the beginning of a snapshot: later its rows have the columns of those before."""
+    last = max((column.number for column in progress.columns), default=0)
+    new = [column for column in facts.columns if column.number > last]
+    return (*progress.columns, *(new if progress.after is None else ()))
 
 
 def _after(progress: TableProgress, piece: Piece, table: CapturedTable) -> TableProgress:

@@ -6,12 +6,16 @@ What is not given is read from the database when the program is built. Nothing i
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from riverrun.arguments import names
 from riverrun.capture.capturer import By
-from riverrun.config import NAME, Settings, load
+from riverrun.config import Settings, load
+from riverrun.config_tables import NAME
 from riverrun.embedded import postgres
 from riverrun.errors import ConfigError, DatabaseError, Location, ProgramError
 from riverrun.schema import Schema, parse
@@ -19,6 +23,19 @@ from riverrun.schema import Schema, parse
 TABLE = re.compile(r"[^.\"\x00-\x1f/]+(\.[^.\"\x00-\x1f/]+)?")
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,240}")
 GIVEN = 'app.capture(…, schema="id bigint, name string", key="id") needs no database'
+
+
+_known: ContextVar[Mapping[str, str]] = ContextVar("columns", default=MappingProxyType({}))
+
+
+@contextmanager
+def with_columns(known: Mapping[str, str]) -> Iterator[None]:
+    """Inside, tables have these columns, by topic, where a program leaves them to the database."""
+    before = _known.set(known)
+    try:
+        yield
+    finally:
+        _known.reset(before)
 
 
 @dataclass(frozen=True)
@@ -80,6 +97,7 @@ def declared(
     if schema is not None and keys is not None:
         return Captured(called, full, database, parse(schema, at), keys, who)
     columns, own = _looked_up(full, address, settings, at)
+    columns = _known.get().get(f"{called}.{full}", columns)
     if keys is not None and set(keys) != set(own):
         raise ProgramError(
             f"{full} has another key",

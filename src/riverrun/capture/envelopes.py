@@ -97,7 +97,8 @@ class Transaction:
 
     @property
     def id(self) -> str:
-        return f"{self.xid}:{self.lsn}"
+        """Of this transaction alone: a server that is made anew counts from the beginning."""
+        return f"{self.xid}-{self.lsn}"
 
     @property
     def total(self) -> int:

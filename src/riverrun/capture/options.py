@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, TypedDict
 
 from riverrun.durations import Duration
+from riverrun.forgetting.declared import Personal
 from riverrun.kernels.letters import OnError
 from riverrun.times import EventTime
 
@@ -22,3 +23,4 @@ class CaptureOptions(TypedDict, total=False):
     max_ahead: Duration | None
     on_error: OnError | None
     transactions: Literal["whole"] | None
+    personal: Personal | Sequence[Personal] | None

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from riverrun.capture import catalog
-from riverrun.capture.chunks import MOST_HELD, Pieces
+from riverrun.capture.chunks import MOST_HELD, Piece, Pieces
 from riverrun.capture.envelopes import (
     CapturedTable,
     Envelopes,
@@ -165,7 +165,7 @@ class Stream:
 
     def _noted(self, note: Note, lsn: int) -> None:
         piece = self.pieces.piece
-        if piece is not None and self.pieces.marked(note, self._named(piece.table), lsn):
+        if piece is not None and self.pieces.marked(note, self._piecewise(piece), lsn):
             self.status.tables = dict(self.ledger.noted.tables)
             self.tables.clear()  # one that is loaded now may leave values out
 
@@ -197,12 +197,16 @@ class Stream:
         lsn = self.ledger.noted.lsn if busy else max(self.lsn, self.wire.server_end)
         self.wire.acknowledge(lsn)
 
-    def _named(self, table: str) -> CapturedTable | None:
-        """The table as it looks here, also if the log has told nothing of it yet."""
-        progress = self.ledger.noted.tables[table]
-        if progress.oid in self.relations:
-            return self._table(progress.oid)
-        return self._captured(table, progress, None)
+    def _piecewise(self, piece: Piece) -> CapturedTable | None:
+        """The table as a piece has it, also if the log has told nothing of it yet."""
+        progress = self.ledger.noted.tables[piece.table]
+        known = self._table(progress.oid) if progress.oid in self.relations else None
+        progress = self.ledger.noted.tables[piece.table]
+        if known is not None and progress.columns == piece.columns:
+            return known
+        if progress.oid in self.relations and known is None:
+            return None
+        return self._captured(piece.table, progress.with_(columns=piece.columns), None)
 
     def _captured(self, name: str, progress: TableProgress, like: Relation | None) -> CapturedTable:
         partitions = self.partitions[progress.topic]

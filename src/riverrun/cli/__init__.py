@@ -6,18 +6,35 @@ import atexit
 import errno
 import importlib
 import os
+import signal
 import sys
 from typing import Any
 
 import click
 
 from riverrun import exact
+from riverrun.cli import log
 from riverrun.errors import JobError, RiverrunError
 
 COMMANDS = (
-    "backup", "bench", "capture", "check", "clocks", "control", "dead", "demo", "describe", "down",
-    "lag", "package", "pause", "produce", "ps", "rebuild", "restore", "resume", "rules", "run",
-    "search", "status", "stop", "submit", "tail", "topics", "try", "up", "verify",
+    "alerts", "ask",
+    "backup", "bench",
+    "capture", "check", "clocks", "control",
+    "dead", "demo", "describe", "down",
+    "export",
+    "forget",
+    "get",
+    "history",
+    "lag",
+    "metrics",
+    "new",
+    "package", "pause", "produce", "ps",
+    "queries", "query", "queue",
+    "rebuild", "rebuild-state", "replay", "rescale", "restore", "resume", "rules", "run",
+    "search", "send", "serve", "state", "status", "stop", "submit",
+    "tail", "tokens", "topics", "try",
+    "up",
+    "verify", "views",
 )  # fmt: skip
 
 
@@ -31,9 +48,8 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        module = importlib.import_module(
-            f"riverrun.cli.{name}_" if name == "try" else f"riverrun.cli.{name}"
-        )
+        file = "try_" if name == "try" else name.replace("-", "_")
+        module = importlib.import_module(f"riverrun.cli.{file}")
         command: click.Command = module.command
         return command
 
@@ -62,6 +78,7 @@ def entry() -> None:
         main()
     except SystemExit as ending:
         code = ending.code
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to interrupt
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -70,22 +87,28 @@ def entry() -> None:
 
 def main() -> None:
     try:
+        _called()
+    finally:
+        log.end()
+
+
+def _called() -> None:
+    try:
         group(standalone_mode=False)
     except RiverrunError as error:
-        click.secho("error: ", fg="red", nl=False, err=True)
-        click.echo(str(error), err=True)
+        log.say_error(error)
         sys.exit(2)
     except click.ClickException as error:
-        error.show()
+        log.say_usage(error)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("stopped", err=True)
+        log.say("stopped", "stopped")
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(0)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        click.secho("error: ", fg="red", nl=False, err=True)
-        click.echo(str(JobError("the disk is full", where=error.filename, hint=ROOM)), err=True)
+    except Exception as error:
+        if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            log.say_crash(error)
+            sys.exit(1)
+        log.say_error(JobError("the disk is full", where=error.filename, hint=ROOM))
         sys.exit(2)

@@ -35,6 +35,9 @@ def command() -> None:
     riverrun bench joins
     riverrun bench capture
     riverrun bench patterns
+    riverrun bench serve
+    riverrun bench commands
+    riverrun bench search
     riverrun bench versions ../before/src
     riverrun bench report docs/benchmarks
     """
@@ -150,6 +153,37 @@ def capture(**asked: Any) -> None:
 
 @command.command()
 @measured
+def serve(**asked: Any) -> None:
+    """Views over HTTP: look-ups by key while a job writes, how soon an event is visible, followers.
+
+    500 look-ups a second for a minute, each timed from the moment that it was due, while the job
+    writes 5,000 rows a second into the same view; 1,000 open streams, each of which gets every
+    change; at 10,000 events a second, the time from producing one until a reader with its token
+    has the row. Takes about 7 minutes.
+
+    \b
+    riverrun bench serve --small
+    """
+    _measure("serve", **asked)
+
+
+@command.command()
+@measured
+def commands(**asked: Any) -> None:
+    """Commands to aggregates, decided by a function in Python, with events and replies.
+
+    A backlog of a million over 100,000 aggregates: commands a second. 10,000 a second as they come,
+    for a minute: how far decisions are behind. 1,000 a second: from sending a command to having its
+    reply. Takes about 5 minutes.
+
+    \b
+    riverrun bench commands --small
+    """
+    _measure("commands", **asked)
+
+
+@command.command()
+@measured
 def patterns(**asked: Any) -> None:
     """Event patterns: three short views or more and then a very long one, within 10 minutes.
 
@@ -163,6 +197,22 @@ def patterns(**asked: Any) -> None:
     riverrun bench patterns --small
     """
     _measure("patterns", **asked)
+
+
+@command.command()
+@measured
+def search(**asked: Any) -> None:
+    """Stored-query search: documents of 200 words against 100,000 queries, about 50 hits each.
+
+    The kernel alone: documents a second of one core's CPU, ten times the queries at equal hits,
+    1,000 queries added and removed. From Kafka to Kafka, with the queries in a topic. And the naive
+    way: tantivy, an index in memory of a batch of documents, asked every query. Takes about 6
+    minutes.
+
+    \b
+    riverrun bench search --small
+    """
+    _measure("search", **asked)
 
 
 @command.command()

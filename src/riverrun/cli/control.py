@@ -13,6 +13,7 @@ from riverrun.config import Settings
 from riverrun.control import EVERYTHING, Command, paused_after
 from riverrun.errors import InputError
 from riverrun.kafka.control import ControlLog
+from riverrun.partitions import real
 
 PATIENCE = 30.0
 """Seconds to wait until a running application has taken note."""
@@ -67,7 +68,7 @@ def _called(target: str) -> str:
 
 def _topics(settings: Settings, app: str) -> list[str]:
     """What the application reads."""
-    from riverrun.runtime.upgrades import read  # noqa: PLC0415 - Spark only when it is needed
+    from riverrun.compiler.upgrades import read  # noqa: PLC0415 - slow to import
 
     folder = settings.checkpoint_of(app)
     known: list[str] | None = (read(folder) or {}).get("topics")
@@ -80,7 +81,7 @@ def _topics(settings: Settings, app: str) -> list[str]:
 
 def _refuse_unknown(known: list[str], app: str, topics: tuple[str, ...]) -> None:
     for topic in topics:
-        if topic not in known:
+        if topic not in {*known, *map(real, known)}:
             raise InputError(
                 f"{app!r} does not read the topic {topic!r}", hint=f"it reads: {', '.join(known)}"
             )
@@ -88,8 +89,9 @@ def _refuse_unknown(known: list[str], app: str, topics: tuple[str, ...]) -> None
 
 def _noted(settings: Settings, app: str, end: int) -> bool:
     """Whether the application runs and its last batch has taken what was asked."""
-    from riverrun.runtime import checkpoint  # noqa: PLC0415 - Spark only when it is needed
-    from riverrun.spark.writer import last_status  # noqa: PLC0415
+    # what computes only when it is needed
+    from riverrun.delivery.status import last_status  # noqa: PLC0415
+    from riverrun.runtime import checkpoint  # noqa: PLC0415
 
     folder, status = settings.checkpoint_of(app), settings.run_of(app) / "status"
     give_up_at = time.monotonic() + PATIENCE

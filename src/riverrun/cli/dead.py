@@ -25,7 +25,7 @@ cause_option = click.option("--cause", metavar="TEXT", help="Only causes with th
 
 @click.group("dead")
 def command() -> None:
-    """Records of an application that could not be read or processed.
+    """Records of an application, or of a queue's group, that could not be read or processed.
 
     \b
     riverrun dead list shop

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import time
+from typing import Any
 
 import click
 
@@ -34,24 +35,27 @@ def command(seconds: float | None) -> None:
     view = LiveView("demo")
     view.tell("page views -> views and average time per page and minute, as they change")
     ours = settings.brokers is None and not kafka.running(settings)
-    view.tell("starting Kafka" if ours else "using the running Kafka")
-    client = kafka.ensure(settings)
-    try:
+    producing: list[Any] = []
+
+    def produce(client: dict[str, str]) -> None:
         _topic(client)
-        producing = traffic.Traffic(client, TOPIC)
-        producing.start()
+        producing.append(traffic.Traffic(client, TOPIC))
+        producing[0].start()
         view.tell(f"producing {traffic.PER_SECOND} views per second to {TOPIC}")
+
+    try:
         ends_at = None if seconds is None else time.monotonic() + seconds
         with graceful() as stopping, view:
             options = run.Options(fresh=True)
-            with run.started(program.app, settings, options, view.tell) as running:
+            with run.started(program.app, settings, options, view.tell, produce) as running:
                 stopping.lets_finish(running.drain)
                 for status in running.watch():
                     view.warn(status)
                     view.show(status)
                     if ends_at and time.monotonic() > ends_at:
                         break
-        producing.stop()
+        for each in producing:
+            each.stop()
         _say_where(view, settings.home)
     finally:
         if ours:

@@ -17,7 +17,7 @@ from riverrun.embedded import kafka
 from riverrun.errors import InputError
 from riverrun.kafka.backlog import Backlog, backlogs
 from riverrun.kafka.lag import LAG, noted
-from riverrun.runtime import runs
+from riverrun.runtime import checkpoint
 
 COLUMNS = ("application", "partition", "behind", "for", "in /s", "out /s", "caught up in", "")
 AGAIN = 2.0
@@ -64,9 +64,9 @@ def _look(
 ) -> dict[str, list[Backlog]]:
     client = kafka.client(settings)
     files = {name: settings.run_of(name) / "status" / LAG for name in _names(settings, app)}
-    running = {name: not runs.last(settings.run_of(name)).get("end") for name in files}
+    runs = {name: checkpoint.holder(settings.checkpoint_of(name)) is not None for name in files}
     found = {
-        name: backlogs(client, name, noted(file) if running[name] else None)
+        name: backlogs(client, name, noted(file) if runs[name] else None)
         for name, file in files.items()
     }
     if app and not found[app]:

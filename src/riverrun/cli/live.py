@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import click
+import psutil
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table as Grid
 from rich.text import Text
 
 from riverrun import exact
-from riverrun.cli import clocks
+from riverrun.cli import clocks, log
 from riverrun.delivery.alerts import alert_text, begun_and_over
 
 ROWS = 15
-WARNINGS = ("warning: ", "over: ")
-"""What is told on standard error, also to programs."""
+COUNTS = ("events", "written", "late", "dead", "dropped")
+JVM_OF_SPARK = "pyspark-shell"
+"""The last word of its command line."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def _end_at_once() -> NoReturn:
+    """Cleaning up takes too long for whoever asks again: the next run goes on as after a crash. Of
+    what was started Spark's JVM goes with it; servers stay."""
+    for each in psutil.Process().children():
+        with suppress(psutil.Error):
+            if each.cmdline()[-1:] == [JVM_OF_SPARK]:
+                each.kill()
+    log.say("stopped", "stopped at once")
+    log.end()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(130)
 
 
 class Stopping:
@@ -30,17 +48,23 @@ class Stopping:
 
     def __init__(self) -> None:
         self.drain: Callable[[], bool] | None = None
-        self.asked = False
+        self.asked = self.ending = False
 
     def lets_finish(self, drain: Callable[[], bool]) -> None:
         """From here on there is a batch to finish. Spark has put its own handler in place."""
         self.drain = drain
         signal.signal(signal.SIGINT, self.signalled)
+        if self.ending:  # a library has swallowed it
+            raise KeyboardInterrupt
 
     def signalled(self, *_: object) -> None:
-        if self.drain is None or not self.drain():
-            raise KeyboardInterrupt
-        self.asked = True
+        if self.ending:
+            _end_at_once()
+        if self.drain is not None and self.drain():
+            self.asked = True
+            return
+        self.ending = True
+        raise KeyboardInterrupt
 
 
 @contextmanager
@@ -51,19 +75,26 @@ def graceful() -> Iterator[Stopping]:
     try:
         yield stopping
         if stopping.asked:
-            click.echo("stopped", err=True)
+            log.say("stopped", "stopped")
     except KeyboardInterrupt:
-        click.echo("stopped", err=True)
+        log.say("stopped", "stopped")
     finally:
+        ended = stopping.asked or stopping.ending
         for number, handler in before.items():
-            signal.signal(number, handler)
+            # one who has asked already may ask again while the process ends
+            signal.signal(number, signal.SIG_IGN if ended else handler)
+
+
+def _clock_behind(row: dict[str, Any]) -> tuple[bool, float]:
+    """How far a step's clock is behind; one that has read nothing yet comes last."""
+    return row["behind_seconds"] is not None, row["behind_seconds"] or 0.0
 
 
 class LiveView:
     """On a terminal a table that changes in place; elsewhere one line per batch."""
 
-    def __init__(self, name: str, *, quiet: bool = False) -> None:
-        self.name, self.quiet = name, quiet
+    def __init__(self, name: str, *, quiet: bool = False, every_clock: bool = False) -> None:
+        self.name, self.quiet, self.every_clock = name, quiet, every_clock
         self.console = Console(stderr=quiet)
         self.rows: dict[str, dict[str, dict[str, Any]]] = {}
         self.changed: set[str] = set()
@@ -88,9 +119,7 @@ class LiveView:
             self.live.stop()
 
     def tell(self, text: str) -> None:
-        if text.startswith(WARNINGS):
-            click.echo(text, err=True)
-        elif not self.quiet:
+        if not log.said(text) and not self.quiet:
             self.console.print(
                 Text(f"{time.monotonic() - self.started_at:5.1f} s  {text}", style="dim")
             )
@@ -100,13 +129,15 @@ class LiveView:
         begun, over = begun_and_over(self.alerts, status["alerts"])
         self.alerts = status["alerts"]
         for alert in begun:
-            click.echo(f"warning: {alert['step']}: {alert_text(alert)}", err=True)
+            facts = {name: alert[name] for name in ("step", "share", "limit")}
+            log.say("warning", f"{alert['step']}: {alert_text(alert)}", **facts)
         for alert in over:
-            click.echo(
-                f"over: {alert['step']}: the share of late rows is back below its limit", err=True
-            )
+            text = f"{alert['step']}: the share of late rows is back below its limit"
+            log.say("over", text, step=alert["step"])
 
     def show(self, status: dict[str, Any]) -> None:
+        if self.quiet:
+            return
         self._measure(status)
         self.changed = set()
         for line in status["shown"]:
@@ -126,8 +157,8 @@ class LiveView:
             return
         self.printed = summary
         click.echo(self._summary(status))
-        for row in clocks.rows(self.name, status):
-            click.echo(f"  {clocks.line(row)}")
+        for text in self._clocks(status):
+            click.echo(f"  {text}")
         for line in status["shown"][:ROWS]:
             click.echo(f"  {line['op']} {exact.dumps(line['value'])}")
         if len(status["shown"]) > ROWS:
@@ -164,8 +195,16 @@ class LiveView:
             f"{f', written: {written}' if written else ''}{first}"
         )
 
+    def _clocks(self, status: dict[str, Any]) -> list[str]:
+        """The clock that is furthest behind, or all of them if they were asked for."""
+        rows = list(clocks.rows(self.name, status))
+        if self.every_clock or len(rows) < 2:
+            return list(map(clocks.line, rows))
+        behind = max(rows, key=_clock_behind)
+        return [f"{clocks.line(behind)}; {len(rows) - 1} more with --clocks"]
+
     def _picture(self, status: dict[str, Any]) -> Group:
-        steps = [Text(f"  {clocks.line(row)}") for row in clocks.rows(self.name, status)]
+        steps = [Text(f"  {text}") for text in self._clocks(status)]
         warnings = [
             Text(f"  {alert['step']}: {alert_text(alert)}", style="bold red")
             for alert in status["alerts"]
@@ -184,10 +223,44 @@ class LiveView:
         return grid
 
 
+class LogView(LiveView):
+    """For programs: batches are events of the log, and rows of screens lines of JSON."""
+
+    def __init__(self, name: str, to: log.JsonLines, *, rows: bool) -> None:
+        super().__init__(name, quiet=True)
+        self.to, self.with_rows, self.batch = to, rows, -1
+        to.application = name
+
+    def tell(self, text: str) -> None:
+        if not log.said(text):
+            self.to.put("progress", text)
+
+    def show(self, status: dict[str, Any]) -> None:
+        for number, counts in status["own"].items():
+            if int(number) > self.batch:
+                self._show_batch(int(number), counts, status)
+        for line in status["shown"] if self.with_rows else ():
+            click.echo(exact.dumps(line))
+
+    def _show_batch(self, number: int, counts: dict[str, Any], status: dict[str, Any]) -> None:
+        """Those in which only time went on are not told."""
+        self.batch = number
+        facts = {name: counts[name] for name in COUNTS}
+        if any(facts.values()):
+            text = f"batch {number}: {facts['events']:,} events, {facts['written']:,} rows written"
+            took = round(counts["at"] - counts["tick"] / 1e6, 3)
+            self.to.put("batch", text, batch=number, **facts, seconds=took, behind=_behind(status))
+
+
+def _behind(status: dict[str, Any]) -> int | None:
+    """How many records are unread; None if nobody has noted that."""
+    lag = status.get("lag")
+    return lag and sum(each["end"] - each["read"] for each in lag["partitions"].values())
+
+
 def _lag(status: dict[str, Any]) -> str:
     """How many records are unread, and which tables are loaded before others go on."""
-    partitions = (status.get("lag") or {}).get("partitions", {}).values()
-    behind = sum(each["end"] - each["read"] for each in partitions)
+    behind = _behind(status)
     loading = "".join(
         f", loading {topic} {1 - each['left'] / each['of']:.0%}"
         for topic, each in (status.get("lag") or {}).get("loading", {}).items()

@@ -18,7 +18,9 @@ from riverrun.cli import options, say_json
 from riverrun.embedded import kafka
 from riverrun.errors import InputError
 from riverrun.kafka.lines import LineFormat
+from riverrun.kafka.resuming import ResumedSender
 from riverrun.kafka.sender import Sender
+from riverrun.views import Token
 
 
 @click.command("produce")
@@ -28,6 +30,8 @@ from riverrun.kafka.sender import Sender
 @click.option("--key-separator", metavar="TEXT", help="Lines are the key, this text, the value.")
 @click.option("--partition", type=click.IntRange(0), help="Send all to this partition.")
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="Records per second.")
+@click.option("--resume", is_flag=True, help="Go on where the last try to send the file ended.")
+@click.option("--token", is_flag=True, help="Print a token for `riverrun get --token` instead.")
 @click.option("--raw", is_flag=True, help="Send lines as they are, JSON or not.")
 @options.brokers_option
 @options.json_option
@@ -42,24 +46,42 @@ def command(topic: str, file: IO[bytes], **given: Any) -> None:
     echo '{"user": "ann", "page": "/a"}' | riverrun produce clicks --key user
     echo '{"key": "ann", "value": null}' | riverrun produce users
     riverrun produce clicks --file clicks.jsonl --rate 100
+    riverrun produce clicks --file clicks.jsonl --resume
     riverrun tail clicks --from earliest --json | riverrun produce copy
+    riverrun get per_user ann --token $(riverrun produce clicks --token --file clicks.jsonl)
     """
     lines = _Lines(file, _format(given))
     client = kafka.client(options.settings(given["brokers"]))
-    sender = Sender(client, topic, given["partition"])
+    sender = _sender(client, topic, lines, given)
     _send(lines, sender, given["rate"])
+    token = str(Token.of(sender.last))
     if given["as_json"]:
-        say_json({"topic": topic, "records": sender.delivered})
+        say_json({"topic": topic, "records": sender.delivered, "token": token})
+    elif given["token"]:
+        click.echo(token)
     else:
         plural = "" if sender.delivered == 1 else "s"
-        click.echo(f"sent {sender.delivered:,} record{plural} to {topic}")
+        click.echo(f"sent {sender.delivered:,} record{plural} to {topic}{lines.after}")
+
+
+def _sender(client: dict[str, str], topic: str, lines: _Lines, given: dict[str, Any]) -> Sender:
+    if not given["resume"]:
+        return Sender(client, topic, given["partition"])
+    if lines.size is None:
+        raise click.UsageError("--resume needs a --file, whose lines stay where they are")
+    name = os.path.realpath(lines.name)
+    sender = ResumedSender(client, topic, given["partition"], file=name)
+    lines.skip = sender.first
+    return sender
 
 
 def _format(given: dict[str, Any]) -> LineFormat:
     if given["key_field"] and given["key_separator"]:
         raise click.UsageError("--key and --key-separator exclude each other")
     if given["key_field"] and given["raw"]:
-        raise click.UsageError("--key needs JSON, which --raw does not read")
+        raise click.UsageError(
+            "--key needs JSON, which --raw does not read: --key-separator takes a key from any line"
+        )
     return LineFormat(given["key_field"], given["key_separator"], given["raw"])
 
 
@@ -71,6 +93,7 @@ def _send(lines: _Lines, sender: Sender, rate: float | None) -> None:
                 sender.pause_until(begun_at + sender.sent / rate)
             try:
                 sender.send(lines.form.parse(line))
+                sender.done_with(number)
             except InputError as error:
                 raise _placed(error, lines, number, sender) from error
     finally:
@@ -79,9 +102,21 @@ def _send(lines: _Lines, sender: Sender, rate: float | None) -> None:
 
 
 def _placed(error: InputError, lines: _Lines, number: int, sender: Sender) -> InputError:
-    before = f"{sender.sent:,} records before it were sent"
+    before = f"{sender.sent:,} records before it were sent{_rest(lines, number, sender)}"
     hint = f"{error.hint}; {before}" if error.hint else before
     return InputError(error.fact, where=f"line {number} of {lines.name}", got=error.got, hint=hint)
+
+
+def _rest(lines: _Lines, number: int, sender: Sender) -> str:
+    """How to go on after a bad line of a file."""
+    if isinstance(sender, ResumedSender):
+        return ": once the line is mended, the same command goes on with it"
+    if lines.size is None:
+        return ""
+    return (
+        f": `tail -n +{number} {lines.name} | riverrun produce …` sends the rest; a file that is "
+        "sent with --resume from the start goes on by itself"
+    )
 
 
 @dataclass
@@ -91,6 +126,12 @@ class _Lines:
     file: IO[bytes]
     form: LineFormat
     consumed: int = 0
+    skip: int = 0
+    """Lines that were sent before."""
+
+    @property
+    def after(self) -> str:
+        return f", after the {self.skip:,} lines that were sent before" if self.skip else ""
 
     @property
     def name(self) -> str:
@@ -108,9 +149,18 @@ class _Lines:
     def __iter__(self) -> Iterator[tuple[int, str]]:
         for number, line in enumerate(self.file, start=1):
             self.consumed += len(line)
+            if number <= self.skip:
+                continue
             text = self._decoded(line, number)
             if text.strip():
                 yield number, text
+        if self.consumed and number < self.skip:
+            raise InputError(
+                "the file has fewer lines than were sent of it",
+                where=self.name,
+                got=f"{number:,} lines, {self.skip:,} were sent",
+                hint="is it another file? without --resume all of it is sent",
+            )
 
     def watched(self, sender: Sender) -> Iterator[tuple[int, str]]:
         """The lines, under a progress bar that appears once the work turns out to be long."""

@@ -1,4 +1,4 @@
-"""Loads a user's program: a file that makes one App."""
+"""Loads a user's program: a file, which mostly makes one App."""
 
 from __future__ import annotations
 
@@ -10,11 +10,30 @@ from pathlib import Path
 from types import ModuleType
 
 from riverrun.app import App
+from riverrun.capture.declared import with_columns
+from riverrun.config import Settings
 from riverrun.errors import InputError, RiverrunError
 
 
 def load_app(path: Path) -> App:
     """The App that the file makes: the variable `app`, or the only one there is."""
+    return app_of(load_module(path))
+
+
+def load_as_run(path: Path, settings: Settings) -> App:
+    """The App as it has run: tables that have other columns since have those it began with."""
+    from riverrun.compiler import new_columns, upgrades  # noqa: PLC0415
+    from riverrun.compiler.shape import shape  # noqa: PLC0415 - only few commands need it
+
+    app = load_app(path)
+    if not app.captures:
+        return app
+    before = upgrades.read(settings.checkpoint_of(app.name))
+    with with_columns(new_columns.as_run(before, shape(app.program()))):
+        return load_app(path)
+
+
+def load_module(path: Path) -> ModuleType:
     if not path.is_file():
         raise InputError("there is no such program", got=str(path))
     if path.suffix != ".py":
@@ -38,7 +57,7 @@ def load_app(path: Path) -> App:
         raise InputError(
             f"the program raised {type(error).__name__}", where=_line(error, path), got=str(error)
         ) from error
-    return app_of(module)
+    return module
 
 
 def app_of(module: ModuleType) -> App:

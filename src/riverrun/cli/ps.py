@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -34,11 +34,17 @@ def command(as_json: bool) -> None:
 
     found = list(applications(options.settings()))
     if as_json:
-        say_json([asdict(each) for each in found])
+        say_json([_data(each) for each in found])
     elif not found:
         click.echo("no application has run here yet (`riverrun run` runs one)")
     else:
         print_grid(COLUMNS, map(_cells, found), numbers={"pid", "batch", "events"})
+
+
+def _data(found: Application) -> dict[str, Any]:
+    """With the names that lag and clocks have for the same."""
+    facts = asdict(found)
+    return {"application": facts.pop("name"), **facts}
 
 
 def _cells(found: Application) -> tuple[str, ...]:

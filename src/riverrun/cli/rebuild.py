@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from riverrun.cli import options, say_json
-from riverrun.cli.program_file import load_app
+from riverrun.cli.program_file import load_as_run
 from riverrun.cli.progress import long_bar
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ def command(program: Path, sink: str, anyway: bool, brokers: str | None, as_json
     from riverrun.runtime.rebuild import rebuild  # noqa: PLC0415 - Spark only when it is needed
     from riverrun.runtime.target import target  # noqa: PLC0415
 
-    chosen = target(load_app(program), options.settings(brokers), sink)
+    settings = options.settings(brokers)
+    chosen = target(load_as_run(program, settings), settings, sink)
     with long_bar() as progress:
         found = rebuild(chosen, anyway=anyway, progress=progress, tell=_tell)
     if as_json:

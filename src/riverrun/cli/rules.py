@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,18 +10,19 @@ from typing import Any
 import click
 
 from riverrun.cli import options, say_json
+from riverrun.cli.asked import ask, line, timeout_option
 from riverrun.cli.grid import print_grid
-from riverrun.control import control_topic
+from riverrun.control import REMOVE_RULE, RULE
 from riverrun.errors import InputError
-from riverrun.rules import Known, Rules, read_rules
+from riverrun.rules import Rules
+from riverrun.told import Known, read_file
+
+WIDEST = 100
+"""Of what a table shows: what was refused may be of any length."""
 
 step_option = click.option(
     "--step", metavar="NAME", help="The step with rules; needed if the program has several."
 )
-timeout_option = click.option(
-    "--timeout", type=click.IntRange(0), default=30, show_default=True, metavar="SECONDS",
-    help="How long to wait for the job's answer.",
-)  # fmt: skip
 
 
 @click.group("rules")
@@ -63,8 +63,8 @@ def add(app: str, file: Path, as_json: bool, **given: Any) -> None:
     parameters = {small = 1, large = 500}
     metadata = {owner = "risk"}
     """
-    found = read_rules(file)
-    _ask(app, "add", found, as_json=as_json, **given)
+    found = read_file(file, "rule")
+    _ask(app, RULE, found, as_json=as_json, **given)
 
 
 @command.command("remove")
@@ -80,7 +80,7 @@ def remove(app: str, names: tuple[str, ...], as_json: bool, **given: Any) -> Non
     \b
     riverrun rules remove shop large-payments
     """
-    _ask(app, "remove", list(names), as_json=as_json, **given)
+    _ask(app, REMOVE_RULE, [{"name": name} for name in names], as_json=as_json, **given)
 
 
 @command.command("list")
@@ -107,7 +107,13 @@ def list_(app: str, step: str | None, everything: bool, brokers: str | None, as_
         click.echo(f"{app} has no rules")
         return
     rows = [
-        (each.name, str(each.version or ""), each.state, each.effective or "", _about(each))
+        (
+            each.name[:WIDEST],
+            str(each.version or ""),
+            each.state,
+            each.effective or "",
+            _about(each),
+        )
         for each in found
     ]
     print_grid(("rule", "version", "state", "from", "what"), rows, numbers={"version"})
@@ -134,7 +140,7 @@ def show(app: str, name: str, step: str | None, brokers: str | None, as_json: bo
         say_json([asdict(each) for each in found])
         return
     for each in found:
-        click.secho(_line(each), bold=True)
+        click.secho(line("rule", each), bold=True)
         for part, value in each.asked.items():
             if part != "name" and each.state != "removed":
                 shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -142,74 +148,16 @@ def show(app: str, name: str, step: str | None, brokers: str | None, as_json: bo
 
 
 def _ask(
-    app: str,
-    what: str,
-    asked: list[Any],
-    *,
-    step: str | None,
-    timeout: int,
-    brokers: str | None,
-    as_json: bool,
-) -> None:
-    rules = Rules(app, step, brokers=brokers)
-    running = _running(rules)
-    wait = f"{timeout} seconds" if running else None
-    answered = (rules.add if what == "add" else rules.remove)(*asked, timeout=wait)
-    if as_json:
-        say_json([asdict(each) for each in answered])
-    else:
-        for each in answered:
-            click.echo(_line(each))
-    if late := [each for each in answered if each.state == "not answered"]:
-        _say_what_is_known(rules, late, timeout=timeout, running=running)
-    if (late and running) or any(each.state == "refused" for each in answered):
-        sys.exit(2)
-
-
-def _say_what_is_known(rules: Rules, late: list[Known], *, timeout: int, running: bool) -> None:
-    app = rules.application
-    if not running:
-        click.echo(f"{app} does not run: it answers when it runs next", err=True)
-        return
-    read, last = _taken(rules), max(each.offset for each in late)
-    click.echo(
-        f"no answer within {timeout} seconds: the last is record {last} of {control_topic(app)}, "
-        f"and {app} has read that up to record {read}; `riverrun rules list {app}` tells more",
-        err=True,
-    )
-
-
-def _line(known: Known) -> str:
-    match known.state:
-        case "in effect":
-            return f"rule {known.name}, version {known.version}: rows from {known.effective} on"
-        case "removed":
-            return f"rule {known.name}: removed, rows before {known.effective}"
-        case "not answered":
-            return f"rule {known.name}: not answered yet"
-        case "refused":
-            return f"rule {known.name}: refused: {known.error}"
-        case _:
-            raise ValueError(known.state)
+    app: str, kind: str, asked: list[dict[str, Any]], *, step: str | None, brokers: str | None,
+    **given: Any,
+) -> None:  # fmt: skip
+    ask(Rules(app, step, brokers=brokers), kind, asked, **given)
 
 
 def _about(known: Known) -> str:
     asked = known.asked
-    if "template" in asked:
-        values = asked.get("parameters") or {}
-        return " ".join([asked["template"], *(f"{n}={value}" for n, value in values.items())])
-    return " ".join(str(asked.get("pattern", "")).split())[:60]
-
-
-def _running(rules: Rules) -> bool:
-    from riverrun.runtime import checkpoint  # noqa: PLC0415 - Spark only when it is needed
-
-    return checkpoint.holder(rules.settings.checkpoint_of(rules.application)) is not None
-
-
-def _taken(rules: Rules) -> int:
-    """The last record of the control log that has taken effect."""
-    from riverrun.spark.writer import last_status  # noqa: PLC0415 - Spark only when it is needed
-
-    found = last_status(rules.settings.run_of(rules.application) / "status") or {}
-    return int(found.get("control", 0)) - 1
+    if asked.get("template") is None:
+        return " ".join(str(asked.get("pattern", "")).split())[:60]
+    values = asked.get("parameters")  # of a rule that was refused they may be anything
+    shown = [f"{n}={value}" for n, value in values.items()] if isinstance(values, dict) else []
+    return " ".join([str(asked["template"]), *shown])[:WIDEST]

@@ -1,4 +1,4 @@
-"""`riverrun search`: look for rows in a search index."""
+"""`riverrun search`: look for rows in a search index, or watch a stream for those that come."""
 
 from __future__ import annotations
 
@@ -19,7 +19,25 @@ COLOURED, PLAIN = ("\033[1;33m", "\033[0m"), ("**", "**")
 """What stands before and after a word that was found."""
 
 
-@click.command("search")
+class _Search(click.Group):
+    """What is no command of it is the name of an index."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        own = (*self.commands, *ctx.help_option_names)
+        return super().parse_args(ctx, args if args and args[0] in own else ["index", *args])
+
+
+@click.group("search", cls=_Search)
+def command() -> None:
+    """Look for rows in a search index, or watch a running application for documents that come.
+
+    \b
+    riverrun search articles 'stream processing'
+    riverrun search watch news 'kafka "exactly once"'
+    """
+
+
+@command.command("index")
 @click.argument("index")
 @click.argument("query")
 @click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=10, show_default=True)
@@ -29,7 +47,7 @@ COLOURED, PLAIN = ("\033[1;33m", "\033[0m"), ("**", "**")
 )
 @click.option("-c", "--column", "columns", multiple=True, metavar="COLUMN", help="Show it only.")
 @options.json_option
-def command(index: str, query: str, **given: Any) -> None:
+def index(index: str, query: str, **given: Any) -> None:
     """Look for QUERY in INDEX, the name of a search index or its folder. The best hits come first.
 
     All words must be in a row: `OR`, `NOT`, `-` and brackets say otherwise. "A phrase" is in
@@ -52,6 +70,51 @@ def command(index: str, query: str, **given: Any) -> None:
     for hit in found.hits:
         _show(hit, given["columns"])
     click.secho(_summary(found, given["offset"], seconds), dim=True, err=True)
+
+
+@command.command("watch")
+@click.argument("app")
+@click.argument("query")
+@click.option("--where", metavar="SQL", help="A condition over the document's columns.")
+@click.option("--step", metavar="NAME", help="The step with queries, if there are several.")
+@click.option("-n", "--limit", type=click.IntRange(1), help="End after so many hits.")
+@click.option("-c", "--column", "columns", multiple=True, metavar="COLUMN", help="Show it only.")
+@options.brokers_option
+@options.json_option
+def watch(app: str, query: str, **given: Any) -> None:
+    """Show the documents of the application APP that fit QUERY, as they come, until Ctrl-C.
+
+    The query is added to those of the program, and removed at the end. What it finds is shown here,
+    and is not among the program's results. See docs/search-streams.md.
+
+    \b
+    riverrun search watch news 'kafka "exactly once"'
+    riverrun search watch shop 'lamp price:<20' --where "seller <> 'me'" --json
+    """
+    from riverrun.cli.watched import Watched  # noqa: PLC0415 - no broker for an index
+
+    columns, as_json, limit = (given.pop(name) for name in ("columns", "as_json", "limit"))
+    with Watched(app, query, **given) as hits:
+        click.secho(f"watching {app} from {hits.effective} on; Ctrl-C ends it", dim=True, err=True)
+        for number, hit in enumerate(hits, start=1):
+            if as_json:
+                click.echo(exact.dumps(hit))
+            else:
+                _show_watched(hit, columns)
+            if number == limit:
+                break
+
+
+def _show_watched(hit: dict[str, Any], columns: tuple[str, ...]) -> None:
+    row = {n: value for n, value in hit["row"].items() if not columns or n in columns}
+    shown = [f"{click.style(n, fg='cyan')} {_short(v)}" for n, v in row.items() if v is not None]
+    score = f"{hit['score']:6.0f}"
+    click.echo(f"{click.style(score, dim=True)}  {'  '.join(shown)}")
+    if hit["fragment"]:
+        before, after = COLOURED if sys.stdout.isatty() else PLAIN
+        parts = " ".join(hit["fragment"].split()).split("**")
+        marked = "".join(f"{before}{p}{after}" if n % 2 else p for n, p in enumerate(parts))
+        click.echo(f"        {click.style(', '.join(hit['fields']), fg='cyan')} {marked}")
 
 
 def _line(hit: Hit, columns: tuple[str, ...]) -> dict[str, Any]:

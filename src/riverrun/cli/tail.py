@@ -6,17 +6,21 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import chain, islice
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from confluent_kafka import Message
 
 from riverrun import exact
 from riverrun.cli import interrupts, options, say_json
+from riverrun.cli.revealed import keys_of, mark
 from riverrun.embedded import kafka
 from riverrun.errors import InputError
 from riverrun.kafka.browse import Browser, Offsets
 from riverrun.kafka.lines import text
+
+if TYPE_CHECKING:
+    from riverrun.forgetting import Keys
 
 COUNT = 10
 
@@ -28,6 +32,9 @@ COUNT = 10
 )
 @click.option("--from", "start", metavar="earliest|latest|TIME", help="Where to begin.")
 @click.option("--follow", is_flag=True, help="Go on with new records until Ctrl-C.")
+@click.option(
+    "--reveal", metavar="APP", help="Read what is personal, with the keys of the application APP."
+)
 @options.brokers_option
 @options.json_option
 def command(topic: str, **given: Any) -> None:
@@ -41,15 +48,17 @@ def command(topic: str, **given: Any) -> None:
     riverrun tail clicks -n 3 --follow
     riverrun tail clicks --from earliest --json
     riverrun tail clicks --from 2026-11-01T12:00:00
+    riverrun tail orders-copied --reveal shop
     """
     show = _show_json if given["as_json"] else _show
-    moment = _moment(given["start"])
-    browser = Browser(kafka.client(options.settings(given["brokers"])), topic)
+    moment, settings = _moment(given["start"]), options.settings(given["brokers"])
+    keys = keys_of(settings, given["reveal"]) if given["reveal"] else None
+    browser = Browser(kafka.client(settings), topic)
     with interrupts.heard() as ended, browser:
         for message in _chosen(browser, moment, given, ended):
             if ended.is_set():
                 break
-            show(message)
+            show(message, keys)
         if ended.is_set():
             # How following ends: nothing went wrong.
             click.echo(err=True)
@@ -88,12 +97,23 @@ def _moment(start: str | None) -> str | datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _show(message: Message) -> None:
+def _show(message: Message, keys: Keys | None) -> None:
     place = click.style(f"{message.partition()}/{message.offset()}", dim=True)
     at = click.style(_time(message), dim=True)
     key = click.style(_key(message) or "-", fg="cyan")
     headers = click.style(f" {text(_headers(message))}", dim=True) if _headers(message) else ""
-    click.echo(f"{place}  {at}  {key}  {_value(message)}{headers}")
+    value, forgotten = _read(message, keys)
+    click.echo(f"{place}  {at}  {key}  {value}{headers}{mark(forgotten)}")
+
+
+def _read(message: Message, keys: Keys | None) -> tuple[str, list[str]]:
+    """The value, and where something in it is forgotten."""
+    content = message.value()
+    if keys is None or content is None:
+        return _value(message), []
+    found = keys.reveal(_parsed(content))
+    text = found.value if isinstance(found.value, str) else exact.dumps(found.value)
+    return text, found.forgotten
 
 
 def _key(message: Message) -> str | None:
@@ -106,12 +126,15 @@ def _value(message: Message) -> str:
     return click.style("(tombstone)", fg="yellow") if content is None else _decoded(content)
 
 
-def _show_json(message: Message) -> None:
-    value = message.value()
+def _show_json(message: Message, keys: Keys | None) -> None:
+    content = message.value()
+    value = None if content is None else _parsed(content)
+    found = keys.reveal(value) if keys else None
     say_json(
         {
             "key": _key(message),
-            "value": None if value is None else _parsed(value),
+            "value": found.value if found else value,
+            **({"forgotten": found.forgotten} if found and found.forgotten else {}),
             "timestamp": message.timestamp()[1],
             "partition": message.partition(),
             "offset": message.offset(),

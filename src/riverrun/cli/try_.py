@@ -13,9 +13,10 @@ from riverrun.cli.program_file import load_app
 from riverrun.control import RULE, Command
 from riverrun.delivery.encode import Line
 from riverrun.errors import InputError
-from riverrun.rules import read_rules, told
+from riverrun.partitions import real
 from riverrun.sources.files import read_files
 from riverrun.testing import Driver
+from riverrun.told import read_file, told
 
 
 @click.command(name="try")
@@ -61,7 +62,7 @@ def command(
     riverrun try app.py --input payments=payments.jsonl --rules fraud.toml
     """
     app = load_app(program)
-    files = _files(inputs, {source.topic for source in app.program().sources})
+    files = files_of(inputs, {real(source.topic) for source in app.program().sources})
     asked = list(_asked(app, rules))
     if engine == "spark" and asked:
         raise InputError("rules are tried with the driver", hint="leave out --engine spark")
@@ -86,7 +87,7 @@ def _asked(app: App, rules: tuple[str, ...]) -> Iterator[Command]:
                 got=text,
                 hint=f"steps with rules: {', '.join(known) or 'none'}",
             )
-        for rule in read_rules(Path(path)):
+        for rule in read_file(Path(path), "rule"):
             yield Command(0, RULE, named or known[0], rule)
 
 
@@ -100,6 +101,7 @@ def _try_on_driver(
     app: App, files: dict[str, Path], asked: list[Command], *, ended: bool
 ) -> list[Line]:
     driver = Driver(app)
+    driver.timed = True
     driver.topics = read_files(files)
     for each in asked:
         driver.control(each.kind, each.target, **each.body)
@@ -110,7 +112,7 @@ def _try_on_driver(
     return found + (driver.end() if ended else [])
 
 
-def _files(inputs: tuple[str, ...], topics: set[str]) -> dict[str, Path]:
+def files_of(inputs: tuple[str, ...], topics: set[str]) -> dict[str, Path]:
     files = {}
     for text in inputs:
         topic, equals, path = text.partition("=")

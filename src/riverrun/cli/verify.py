@@ -11,7 +11,7 @@ import click
 from riverrun import exact
 from riverrun.cli import options, say_json
 from riverrun.cli.grid import print_grid
-from riverrun.cli.program_file import load_app
+from riverrun.cli.program_file import load_as_run
 from riverrun.cli.progress import long_bar
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def command(program: Path, sink: str, limit: int, brokers: str | None, **how: bo
     from riverrun.runtime.target import target  # noqa: PLC0415 - Spark only when it is needed
     from riverrun.runtime.verify import verify  # noqa: PLC0415
 
-    chosen = target(load_app(program), options.settings(brokers), sink)
+    settings = options.settings(brokers)
+    chosen = target(load_as_run(program, settings), settings, sink)
     with long_bar() as progress:
         found = verify(chosen, limit=limit, anyway=how["anyway"], progress=progress)
     if how["as_json"]:

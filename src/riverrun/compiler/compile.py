@@ -9,13 +9,16 @@ from typing import Any
 
 from riverrun.clock import Pace
 from riverrun.columns import HIDDEN, PLACE
+from riverrun.compiler.continued import Continued, going_on
 from riverrun.compiler.functions import functions_of
 from riverrun.compiler.loading import loading
 from riverrun.compiler.passes import passed
 from riverrun.compiler.paths import paths, relation_of, times
 from riverrun.edges import Edge
 from riverrun.errors import ProgramError
+from riverrun.kernels.functions import Function
 from riverrun.kernels.program import Branch, PlacedStep, Program, ReadTopic, SparkSpec, Timing
+from riverrun.kernels.revealing import revealing
 from riverrun.outputs import OutputSpec
 from riverrun.plan.nodes import Node, Output, Plan, SparkStep, Step, WithTime
 from riverrun.plan.rows import changes, form_of, inputs_of, key_of, nodes_of, origins, steps_of
@@ -23,8 +26,9 @@ from riverrun.schema import METADATA, column_list, quoted
 from riverrun.sinks.kafka.dead import dead_output
 
 
-def compile_program(given: Plan) -> Program:
-    plan = passed(given)
+def compile_program(given: Plan, how: Continued | None = None) -> Program:
+    """`how` it goes on with a checkpoint, if there is one."""
+    plan = passed(given if how is None else going_on(given, how))
     nodes, steps = nodes_of(plan.outputs), steps_of(plan.outputs)
     sparks = [node for node in nodes if isinstance(node, SparkStep)]
     timed = [node for node in nodes if isinstance(node, WithTime)]
@@ -44,14 +48,19 @@ def compile_program(given: Plan) -> Program:
         outputs=(*map(_output_spec, plan.outputs), dead_output(plan.name)),
         spark_steps=tuple(SparkSpec(step.name, step.input.schema.visible) for step in sparks),
         delivery=plan.delivery,
-        functions=functions_of(plan.outputs),
+        functions=(*functions_of(plan.outputs), *_revealing(nodes)),
         timings=tuple(timing for node in timed for timing in _timings(node)),
     )
-    return replace(program, loading=loading(steps, program.own_topics))
+    read_again = [topic for topic in program.own_topics if topic not in program.histories]
+    return replace(program, loading=loading(steps, read_again))
 
 
 def spark_functions(outputs: tuple[Output, ...]) -> dict[str, Callable[[Any], Any]]:
     return {node.name: node.function for node in nodes_of(outputs) if isinstance(node, SparkStep)}
+
+
+def _revealing(nodes: list[Node]) -> tuple[Function, ...]:
+    return revealing() if any(getattr(each, "reveals", ()) for each in nodes) else ()
 
 
 def _output_spec(output: Output) -> OutputSpec:
@@ -67,7 +76,7 @@ def _source(index: int, node: ReadTopic, branches: list[Branch]) -> ReadTopic:
 
 def _placed(step: Step) -> PlacedStep:
     awaited = [_paces(node) for way, node in _ways(step) if way.awaited]
-    return PlacedStep(step.does, _level(step), _clock(step), _slowest(awaited))
+    return PlacedStep(step.does, _level(step), _clock(step), _slowest(awaited), step.was)
 
 
 def _ways(step: Step) -> Iterator[tuple[Any, Node]]:

@@ -74,8 +74,14 @@ def _source_block(source: ReadTopic, folder: Path) -> list[str]:
 def _unusual(source: ReadTopic) -> dict[str, str | None]:
     """What a source says beyond the defaults."""
     found: dict[str, str | None] = _format(source.format)
+    if source.history:
+        found["read"] = f"once, to its end, for states of version {source.history}"
+    if source.files is not None:
+        found["files"] = source.files
     if source.captured is not None:
         found["captured"] = source.captured
+    if source.personal:
+        found["personal"] = "; ".join(each.text for each in source.personal)
     if source.producer is not None:
         found["producer"] = source.producer
     if source.punctuation is not None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from riverrun.columns import GONE, HIDDEN, PLACE
 from riverrun.edges import Edge
 from riverrun.kernels.program import ReadTopic
+from riverrun.kernels.revealing import REVEAL
 from riverrun.plan.building import call_of
 from riverrun.plan.nodes import (
     Emitted,
@@ -53,7 +54,7 @@ def paths(node: Node) -> Iterator[Path]:
             yield from paths(node.input)
         case Where() | Select() | WithColumns() | Map() | Explode() | WithTime() | Versions():
             for origin, query in paths(node.input):
-                yield origin, _stateless(node, relation_of(query))
+                yield origin, _stateless(node, _revealed(node, relation_of(query)))
         case _:
             assert_never(node)
 
@@ -84,13 +85,15 @@ def _stateless(
             at = f"TRY(({node.time})::TIMESTAMP)"
             missing = f"error({literal(f'no time: {plain(node.time)} gives none')})::TIMESTAMP"
             return f"SELECT * REPLACE (coalesce({at}, {missing}) AS __at) FROM {source}"
+        case Where() if node.reveals:
+            return f"SELECT {_sealed_again(node.reveals)} FROM {source} WHERE ({node.condition})"
         case Where():
             return _where(node, source)
         case Select():
             return f"SELECT {_computed(node)}, {column_list(HIDDEN[form_of(node)])} FROM {source}"
         case WithColumns():
             known = [name for name, _ in node.columns if name in node.input.schema]
-            kept = f"* EXCLUDE ({column_list(known)})" if known else "*"
+            kept = _sealed_again(node.reveals, known)
             return f"SELECT {kept}, {_computed(node)} FROM {source}"
         case Map():
             return _map(node, source)
@@ -102,11 +105,35 @@ def _stateless(
             return query
 
 
+def _revealed(node: Node, source: str) -> str:
+    """Rows of which some personal columns can be read, and are there sealed, too."""
+    names = getattr(node, "reveals", ())
+    if not names:
+        return source
+    read = ", ".join(f"{REVEAL}({quoted(name)}) AS {quoted(name)}" for name in names)
+    kept = ", ".join(f"{quoted(name)} AS {sealed_name(name)}" for name in names)
+    return f"(SELECT * REPLACE ({read}), {kept} FROM {source})"
+
+
+def sealed_name(column: str) -> str:
+    """What a sealed column is called beside the one that can be read."""
+    return quoted(f"__sealed {column}")
+
+
+def _sealed_again(names: tuple[str, ...], left_out: Sequence[str] = ()) -> str:
+    """All columns but some, as they were before they were revealed."""
+    gone = [*map(quoted, left_out), *map(sealed_name, names)]
+    back = [f"{sealed_name(name)} AS {quoted(name)}" for name in names if name not in left_out]
+    without = f" EXCLUDE ({', '.join(gone)})" if gone else ""
+    return f"*{without} REPLACE ({', '.join(back)})" if back else f"*{without}"
+
+
 def _computed(node: Select | WithColumns) -> str:
     """The columns of a node. A version that deletes has its key and nothing to compute with."""
+    known = {quoted(name) for name in node.input.schema.names}
     given = [
         # a column has been looked at before
-        (name, sql, True) if sql == quoted(name)
+        (name, sql, True) if sql in known
         else (name, in_range(sql, node.schema.type_of(name)), False)
         for name, sql in node.columns
     ]  # fmt: skip

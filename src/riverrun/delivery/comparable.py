@@ -47,6 +47,16 @@ def comparable(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> pa.T
     )
 
 
+def as_deletions(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> pa.Table:
+    """Rows of a store, typed again, as changes of a table that take them back."""
+    read = [
+        f"{_read(quoted(c.name), c.type, rows.schema.field(c.name).type)} AS {quoted(c.name)}"
+        for c in output.schema.columns
+    ]
+    change = ["(-1)::TINYINT AS __op", "1::BIGINT AS __revision"]
+    return evaluator.run(f"SELECT {', '.join([*read, *change])} FROM rows", rows=rows)
+
+
 def _read(name: str, declared: str, stored: pa.DataType) -> str:
     text = pa.types.is_string(stored) or pa.types.is_large_string(stored)
     if nested(declared):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -10,9 +11,11 @@ import pyarrow.compute as pc
 from riverrun import exact
 from riverrun.formats import JSON, keys
 from riverrun.formats.json_types import object_of
+from riverrun.formats.known import NESTED
 from riverrun.outputs import Evaluator, OutputSpec
 from riverrun.schema import METADATA, Schema, schema_of
 
+EPOCH = datetime(1970, 1, 1)
 Line = dict[str, Any]
 
 
@@ -42,8 +45,10 @@ def lines(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> list[Line
     """Rows for people and tests, each with the place it takes in the defined order."""
     key = keys.as_json(key_of(output))
     order = "[window_us, 0, 0]" if output.table else "[epoch_us(__at), __pos, __sub]"
+    as_json = [c.name for c in output.schema.columns if c.type == "JSON"]
+    nested = as_json if output.format == NESTED else ()
     query = (
-        f"SELECT {key} AS key, {object_of(output.schema.names)} AS value, "
+        f"SELECT {key} AS key, {object_of(output.schema.names, nested)} AS value, "
         f"{'__op' if output.table else 1} AS op, "
         f"{'__revision' if output.table else 'NULL'} AS revision, {order} AS place "
         "FROM rows"
@@ -72,10 +77,22 @@ def _line(output: OutputSpec, row: dict[str, Any]) -> Line:
     return line
 
 
-def ordered(found: list[Line]) -> list[Line]:
-    """A batch's lines by output; facts by time and position, changes by window, key, `-` first."""
+def ordered(found: list[Line], *, timed: bool = False) -> list[Line]:
+    """A batch's lines by output; facts by time and position, changes by window, key, `-` first.
+    `timed` shows when facts happened."""
     ranked = sorted(found, key=lambda line: (line["output"], line["place"]))
+    if timed:
+        ranked = [line if "revision" in line else {**line, "time": _time(line)} for line in ranked]
     return [{name: item for name, item in line.items() if name != "place"} for line in ranked]
+
+
+def _time(line: Line) -> str | None:
+    """As records have it; None for what Python's calendar does not know."""
+    at = line["place"][0][0]
+    try:
+        return f"{(EPOCH + timedelta(microseconds=at)).isoformat()}Z"
+    except (TypeError, OverflowError):
+        return None
 
 
 def key_of(output: OutputSpec) -> Schema:

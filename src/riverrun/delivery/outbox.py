@@ -9,22 +9,24 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from riverrun.columns import PLACE
-from riverrun.edges import DEAD, STATUS, Edge
+from riverrun.edges import ANSWER, DEAD, STATUS, Edge
 from riverrun.kernels.chunks import Chunk, unpack_all
 from riverrun.kernels.letters import (
     LETTER,
     Failure,
     Fetch,
     Place,
+    RecordPlace,
     completed,
     judge,
     letters_table,
 )
-from riverrun.kernels.messages import Status, status_of
+from riverrun.kernels.messages import ASIDE, Status, status_of
 from riverrun.kernels.program import Program
 from riverrun.kernels.routing import Router
 from riverrun.kernels.sql import Evaluator
 from riverrun.outputs import OutputSpec, Rows
+from riverrun.partitions import real
 
 
 @dataclass
@@ -38,11 +40,15 @@ class Outbox:
     refused: Callable[[OutputSpec, pa.Table], Mapping[int, str]] = lambda output, rows: {}
     """Rows of a stream that its destination would not take: see `Destination`."""
     status: Status = field(default_factory=Status)
+    answers: list[bytes] = field(default_factory=list)
+    """What pages answer to questions: see `kernels.questions.Part`."""
     by_edge: dict[Edge, list[Chunk]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, chunk: Chunk) -> None:
         if chunk.edge == STATUS:
             self.status.add(status_of(chunk))
+        elif chunk.edge == ANSWER:
+            self.answers.append(chunk.data)
         else:
             self.by_edge[chunk.edge].append(chunk)
 
@@ -61,7 +67,10 @@ class Outbox:
             for target, made in routed.made:
                 yield from self._taken(target, made, failed)
         if letters := self._letters(failed):
-            table = completed(pa.concat_tables(letters), self.originals)
+            without = {real(source.topic) for source in self.program.personal}
+            table = completed(pa.concat_tables(letters), self.originals, without)
+            if self.program.followed:
+                self.status.add(Status(aside=_named(table.slice(0, ASIDE))))
             yield self.program.output_at(DEAD), table
 
     def _taken(self, edge: Edge, rows: pa.Table, failed: list[Failure]) -> Iterator[Rows]:
@@ -87,3 +96,15 @@ class Outbox:
         known = self.by_edge.get(DEAD, [])
         found = unpack_all(known).to_arrow().cast(LETTER) if known else made.slice(0, 0)
         return [each for each in (found, made) if each.num_rows]
+
+
+def _named(letters: pa.Table) -> dict[str, str]:
+    """Records that were set aside, with the step that did so, and why."""
+    found = letters.select(["topic", "partition", "offset", "step", "cause"]).to_pylist()
+    return {
+        f"{RecordPlace(topic, partition, offset)} {step}": (
+            f"set aside by {step}: {cause.splitlines()[0]}"
+        )
+        for topic, partition, offset, step, cause in (each.values() for each in found)
+        if topic is not None
+    }

@@ -20,6 +20,8 @@ from riverrun.kafka import admin
 
 PORT = 9092
 START = timedelta(minutes=2)
+ENDING = 3.0
+"""Seconds in which a process that was killed is gone."""
 ATTEMPT = timedelta(seconds=1)
 NO_BROKER = "run `riverrun up`, or set --brokers"
 
@@ -91,8 +93,13 @@ def _up(files: Files, settings: Settings, port: int | None) -> Broker:
     state = files.read_state()
     if state is not None and _process(files, state) is not None:
         ports.refuse_other("the broker", state.port, port)
-        _await(files, state)
-        return _broker(files, state)
+        try:
+            _await(files, state)
+            return _broker(files, state)
+        except ServerError:
+            if _process(files, state) is not None:
+                raise
+        # it was just ending, as one that somebody has killed
     _down(files)
     chosen, jvm = _choose_ports(state, port), kafka_jvm.find(settings)
     with private.by_default():
@@ -157,6 +164,10 @@ def _down(files: Files) -> bool:
 
 
 def _choose_ports(last: State | None, port: int | None) -> State:
+    """That of the last one, which others know. Who was killed may hold it for a moment more."""
+    give_up_at = time.monotonic() + ENDING
+    while last is not None and not ports.free(last.port) and time.monotonic() < give_up_at:
+        time.sleep(0.05)
     chosen = ports.chosen(port, *([last.port] if last else []), PORT)
     return State(chosen, ports.any_free())
 

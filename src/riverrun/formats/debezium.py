@@ -14,8 +14,16 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from riverrun.columns import TRUNCATED
-from riverrun.formats.debezium_values import Kind, kinds_of, meant, read_as, seen, written
+from riverrun.columns import BEFORE, TRUNCATED
+from riverrun.formats.debezium_values import (
+    Kind,
+    kinds_of,
+    meant,
+    read_as,
+    seen,
+    with_kinds,
+    written,
+)
 from riverrun.formats.format import Format
 from riverrun.formats.json import Json, texts_of
 from riverrun.formats.query import arrow_schema, in_groups, replaced, run
@@ -61,9 +69,19 @@ _CAUSE = (
 )
 
 
+def may_lack(row: str) -> str:
+    """Whether something in a row hints at a value that is left out, as an expression."""
+    hints = " OR ".join(f"contains({row}, {literal(hint)})" for hint in _HINTS)
+    return f"coalesce({hints}, false)"
+
+
 def _parts(beside: Mapping[str, str]) -> str:
-    hints = " OR ".join(f"contains(row, {literal(hint)})" for hint in _HINTS)
-    found = {"row": f"{_DONE}::VARCHAR", "hinted": f"coalesce({hints}, false)", "cause": _CAUSE}
+    found = {
+        "row": f"{_DONE}::VARCHAR",
+        "before": "CASE WHEN e.op = 'u' THEN e.before END::VARCHAR",
+        "hinted": may_lack("row"),
+        "cause": _CAUSE,
+    }
     return ", ".join(f"{sql} AS {quoted(name)}" for name, sql in {**found, **beside}.items())
 
 
@@ -74,6 +92,7 @@ class Debezium(Format):
     time = "_commit_time"
     marks: ClassVar[Mapping[str, str]] = {
         "__kept": "VARCHAR[]",
+        BEFORE: "VARCHAR",
         TRUNCATED: "BOOLEAN",
         "_commit_time": "TIMESTAMP",
     }
@@ -95,8 +114,8 @@ class Debezium(Format):
         )
 
     def _opened(self, values: pa.ChunkedArray) -> pa.Table:
-        """Envelopes: `row` in JSON, whether something hints at a value that is left out (`hinted`),
-        the `schema` part, what stands beside the row, and `cause`."""
+        """Envelopes: `row` in JSON, that `before` an update, whether something hints at a value
+        that is left out (`hinted`), the `schema` part, what stands beside the row, and `cause`."""
         lot, parts = pa.table({"text": texts_of(values)}), _parts(self.beside)
         found = run(
             f"SELECT {parts}, NULL::VARCHAR AS schema, e.payload IS NOT NULL AS wrapped "
@@ -121,8 +140,8 @@ class Debezium(Format):
         """The declared columns of envelopes that have one schema, or none."""
         inside = Schema(tuple(each for each in columns.columns if each.name not in OWN))
         operation = opened["_operation"]
-        texts, kept = _available(opened.select(["row", "hinted"]), inside)
-        found = _read(texts, inside, kinds)
+        texts, kept = available(opened.select(["row", "hinted"]), inside)
+        found = read_rows(texts, inside, kinds)
         found = _deleting(found, pc.equal(operation, "d"), texts, inside.only(key), kinds)
         own = {
             **{name: opened[name] for name in self.beside},
@@ -130,6 +149,7 @@ class Debezium(Format):
             "__gone": pc.fill_null(pc.is_in(operation, pa.array(["d", "t"])), False),
             TRUNCATED: pc.fill_null(pc.equal(operation, "t"), False),
             "__kept": kept,
+            BEFORE: with_kinds(opened["before"], kinds),
         }
         found = found.drop_columns(["__cause"])
         for name, values in own.items():
@@ -154,7 +174,7 @@ class Debezium(Format):
         )
         if texts["__value"].null_count == texts.num_rows:
             return plain
-        read = _read(texts["__value"], columns, {})
+        read = read_rows(texts["__value"], columns, {})
         for place, name in enumerate(columns.names):
             as_object = pc.is_valid(texts["__value"])
             chosen = pc.if_else(as_object, read[name], plain[name].cast(read[name].type))
@@ -177,14 +197,14 @@ def _deleting(
     unread = pc.fill_null(pc.and_(deletes, pc.is_valid(found["__cause"])), False)
     if not key.columns or not pc.any(unread).as_py():
         return found
-    only = _read(texts.filter(unread), key, kinds)
+    only = read_rows(texts.filter(unread), key, kinds)
     for name in found.column_names:
         if name not in only.column_names:
             only = only.append_column(name, pa.nulls(only.num_rows, found.schema.field(name).type))
     return replaced(found, unread, only.select(found.column_names))
 
 
-def _available(lot: pa.Table, columns: Schema) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+def available(lot: pa.Table, columns: Schema) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     """Rows without the values that are not there, and the names of those, null where all are."""
     if not pc.any(lot["hinted"]).as_py():
         return lot["row"], pa.chunked_array([pa.nulls(lot.num_rows, pa.list_(pa.string()))])
@@ -209,7 +229,7 @@ def _path(column: Column) -> str:
     return literal(f'$."{column.name}"')
 
 
-def _read(texts: pa.ChunkedArray, columns: Schema, kinds: Mapping[str, Kind]) -> pa.Table:
+def read_rows(texts: pa.ChunkedArray, columns: Schema, kinds: Mapping[str, Kind]) -> pa.Table:
     """The columns of rows in JSON, and `__cause`. Without a schema, they are read as the first ones
     are written; what does not fit is read again, as it is written itself."""
     # that a text is JSON, MariaDB's schema part does not say

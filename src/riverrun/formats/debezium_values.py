@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 from decimal import Decimal
 from functools import cache
 from typing import Any, Literal, NamedTuple
@@ -69,6 +70,18 @@ def kinds_of(schema: str | None) -> dict[str, Kind]:
             scale = (item.get("parameters") or {}).get("scale", 0)
             found[each["field"]] = Kind(way, int(scale))
     return found
+
+
+def with_kinds(texts: pa.ChunkedArray, kinds: Mapping[str, Kind]) -> pa.ChunkedArray:
+    """Rows in JSON that travel without their schema: what it says stands in a line before them."""
+    if texts.null_count == len(texts):
+        return texts
+    return pc.binary_join_element_wise(json.dumps(kinds), texts, "\n")
+
+
+def kinds_in(line: str) -> dict[str, Kind]:
+    """What `with_kinds` has put before a row."""
+    return {name: Kind(*each) for name, each in json.loads(line).items()}
 
 
 def seen(texts: pa.ChunkedArray, columns: Schema) -> dict[str, Kind]:

@@ -32,6 +32,8 @@ class Json(SqlFormat):
 
     name: str = "json"
     lenient: bool = False
+    nested: bool = False
+    """Whether columns of JSON are written as they are, not as text."""
 
     def prepared(self, records: pa.Table, columns: Schema, key: tuple[str, ...]) -> pa.Table:
         return records.append_column("__text", texts_of(records["__value"]))
@@ -56,10 +58,13 @@ class Json(SqlFormat):
         )
 
     def value(self, columns: Schema) -> str:
-        return object_of(columns.names)
+        as_json = {c.name for c in columns.columns if self.nested and c.type == "JSON"}
+        return object_of(columns.names, as_json)
 
     def read_back(self, records: pa.Table, columns: Schema, key: tuple[str, ...] = ()) -> pa.Table:
         """A column of JSON is written as its text, and is that text again."""
+        if self.nested:
+            return self.read(records, columns, key)
         as_text = (Column(c.name, _JSON.sub("VARCHAR", c.type)) for c in columns.columns)
         return self.read(records, Schema(tuple(as_text)), key)
 
@@ -74,12 +79,17 @@ class Json(SqlFormat):
             "WHEN NOT json_valid(__text) THEN 'the value is not JSON'",
             "WHEN json_type(__text) <> 'OBJECT' THEN 'the value is not a JSON object'",
         ]
-        for column in columns.columns:
-            shown = f"left(json_extract_string(__text, {_path(column)}), 100)"
-            wrong = f"{literal(f'{column.name} is not a {column.type}: ')} || {shown}"
-            checks.append(f"WHEN {self._lost(column)} THEN {wrong}")
+        checks += [f"WHEN {self._lost(each)} THEN {_misfit(each)}" for each in columns.columns]
         missing = " OR ".join(map(self._incomplete, columns.columns))
         return f"CASE WHEN {missing} THEN CASE {' '.join(checks)} END END"
+
+    def causes(self, columns: Schema) -> dict[str, str]:
+        """What is wrong with each column, or NULL, over what `relation` gives of objects: its cause
+        is the first of them."""
+        return {
+            each.name: f"CASE WHEN {self._lost(each)} THEN {_misfit(each)} END"
+            for each in columns.columns
+        }
 
     def _incomplete(self, column: Column) -> str:
         name = quoted(column.name)
@@ -102,8 +112,10 @@ def texts_of(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return texts
 
 
-def _path(column: Column) -> str:
-    return literal(f'$."{column.name}"')
+def _misfit(column: Column) -> str:
+    path = literal(f'$."{column.name}"')
+    shown = f"left(json_extract_string(__text, {path}), 100)"
+    return f"{literal(f'{column.name} is not a {column.type}: ')} || {shown}"
 
 
 def _read(column: Column) -> str:

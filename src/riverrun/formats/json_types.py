@@ -3,6 +3,7 @@ that rows become."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from riverrun.formats.json_scalars import SCALARS, Manner, Scalar
@@ -80,7 +81,9 @@ class Reading:
         return value if made == each else f"list_transform({value}, lambda {each}: {made})"
 
 
-def object_of(names: tuple[str, ...]) -> str:
-    """A row as the text of a JSON object."""
-    fields = ", ".join(f"{quoted(name)} := {quoted(name)}" for name in names)
+def object_of(names: tuple[str, ...], as_json: Collection[str] = ()) -> str:
+    """A row as the text of a JSON object. Of some columns the text is JSON itself."""
+    fields = ", ".join(
+        f"{quoted(name)} := {quoted(name)}{'::JSON' if name in as_json else ''}" for name in names
+    )
     return f"to_json(struct_pack({fields}))::VARCHAR"

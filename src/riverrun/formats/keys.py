@@ -28,6 +28,15 @@ def written(columns: Schema, *, table: bool) -> str:
     return f"CASE WHEN {odd} THEN chr(0) || coalesce({key}, '') ELSE {key} END"
 
 
+def told(columns: Schema, key: str) -> str:
+    """The written key of a table's row as JSON, which has a word for null."""
+    if not plain(columns):
+        return key
+    text = f"to_json(nullif(substr({key}, 2), ''))"
+    odd = f"coalesce({text}::VARCHAR, 'null')"
+    return f"CASE WHEN starts_with({key}, chr(0)) THEN {odd} ELSE to_json({key})::VARCHAR END"
+
+
 def as_json(columns: Schema) -> str:
     if not columns.columns:
         return "NULL::VARCHAR"

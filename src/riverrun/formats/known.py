@@ -9,8 +9,9 @@ from riverrun.formats.json import Json
 
 JSON = Json()
 LENIENT = Json("lenient json", lenient=True)
+NESTED = Json("nested json", nested=True)
 
-FORMATS: dict[str, Format] = {each.name: each for each in (JSON, LENIENT, Debezium())}
+FORMATS: dict[str, Format] = {each.name: each for each in (JSON, LENIENT, NESTED, Debezium())}
 
 
 def format_of(given: str | Format, where: object = None) -> Format:

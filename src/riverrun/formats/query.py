@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from functools import cache
+from types import MappingProxyType
 
 import duckdb
 import pyarrow as pa
@@ -11,13 +14,86 @@ import pyarrow.compute as pc
 
 from riverrun.schema import Schema, quoted
 
+PLANS = 128
+"""How many queries of a connection keep their plan: a program has tens."""
+
+Named = tuple[str, pa.Schema]
+"""An input relation, and its columns."""
+Values = Mapping[str, int]
+NONE: Values = MappingProxyType({})
+
 
 def run(query: str, **tables: pa.Table) -> pa.Table:
     """Queries name their input relations as tables."""
-    connection = _connection().cursor()
-    for name, table in tables.items():
-        connection.register(name, whole(table))
-    return connection.sql(query).to_arrow_table()
+    return _queries().run(query, NONE, tables)
+
+
+class Input:
+    """What a plan reads: another table each time, of the same columns."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.table: pa.Table | None = None
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        assert self.table is not None, "a plan is made without rows"
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+class Plan:
+    """A query over tables of known columns. It is parsed, bound and optimized once: over a small
+    batch that is most of its work."""
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, name: str, query: str, of: list[Named]
+    ) -> None:
+        self.connection, self.name = connection, name
+        self.inputs = {each: Input(schema) for each, schema in of}
+        for each, held in self.inputs.items():
+            connection.register(each, held)
+        try:
+            connection.execute(f"PREPARE {name} AS {query}")
+        finally:
+            for each in self.inputs:
+                connection.unregister(each)
+
+    def run(self, values: Values, tables: Mapping[str, pa.Table]) -> pa.Table:
+        for name, held in self.inputs.items():
+            held.table = tables[name]
+        # of another type than the plan has for it, it would be bound anew
+        given = ", ".join(f"{name} := {value}::BIGINT" for name, value in values.items())
+        try:
+            asked = f"EXECUTE {self.name}({given})" if given else f"EXECUTE {self.name}"
+            return self.connection.sql(asked).to_arrow_table()
+        finally:
+            for held in self.inputs.values():
+                held.table = None
+
+
+class Queries:
+    """Those of one connection, for one thread, with their plans."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self.connection = connection
+        self.plans: OrderedDict[tuple[str, tuple[Named, ...]], Plan] = OrderedDict()
+        self.planned = 0
+
+    def run(self, query: str, values: Values, tables: Mapping[str, pa.Table]) -> pa.Table:
+        """`values` are those of the query's parameters."""
+        given = {name: whole(table) for name, table in tables.items()}
+        return self._plan(query, [(n, t.schema) for n, t in given.items()]).run(values, given)
+
+    def _plan(self, query: str, of: list[Named]) -> Plan:
+        key = query, tuple(of)
+        if key in self.plans:
+            self.plans.move_to_end(key)
+            return self.plans[key]
+        self.planned += 1
+        plan = self.plans[key] = Plan(self.connection, f"plan{self.planned}", query, of)
+        if len(self.plans) > PLANS:
+            _, oldest = self.plans.popitem(last=False)
+            self.connection.execute(f"DEALLOCATE {oldest.name}")
+        return plan
 
 
 def whole(table: pa.Table) -> pa.Table:
@@ -84,9 +160,17 @@ def in_order() -> duckdb.DuckDBPyConnection:
     # IN with five values and more would be a join, which holds back a few rows of one chunk while
     # those of the next pass
     connection.execute("SET disabled_optimizers='in_clause'")
+    # what is read may be personal, and is written nowhere before it is sealed
+    connection.execute("SET temp_directory=''")
     return connection
 
 
-@cache
-def _connection() -> duckdb.DuckDBPyConnection:
-    return in_order()
+def _queries() -> Queries:
+    """Of this thread."""
+    if not hasattr(_own, "queries"):
+        _own.queries = Queries(in_order())
+    found: Queries = _own.queries
+    return found
+
+
+_own = threading.local()

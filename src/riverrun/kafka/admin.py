@@ -14,7 +14,8 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
+    OFFSET_INVALID,
+    Consumer,
     KafkaError,
     KafkaException,
     TopicPartition,
@@ -108,11 +109,21 @@ def settings(client: Mapping[str, str], topic: str) -> dict[str, str]:
 
 
 def group_offsets(client: Mapping[str, str], group: str) -> dict[tuple[str, int], int]:
-    """Up to where a group has read, by topic and partition; nothing for one that is not known."""
-    admin = connect(client)
-    asked = [ConsumerGroupTopicPartitions(group)]
-    answer = admin.list_consumer_group_offsets(asked, request_timeout=_seconds())[group]
-    found = _result(answer, group).topic_partitions
+    """Up to where a group has read, by topic and partition; nothing for one that is not known.
+
+    It is asked by a consumer, which never joins the group: librdkafka ends the process if an admin
+    client asks while the group's coordinator is not ready.
+    """
+    _, cluster = _connect(client, PATIENCE)
+    places = [TopicPartition(name, p) for name, t in cluster.topics.items() for p in t.partitions]
+    settings = {**client, "group.id": group, "enable.auto.commit": "false"}
+    consumer = Consumer(settings, logger=quiet)
+    try:
+        found = consumer.committed(places, timeout=_seconds()) if places else []
+    except KafkaException as error:
+        raise _refused(error.args[0], group) from error
+    finally:
+        consumer.close()
     return {(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
 
 
@@ -213,8 +224,12 @@ def _offsets(
 def list_offsets(
     admin: AdminClient, asked: Mapping[TopicPartition, OffsetSpec], **options: Any
 ) -> dict[TopicPartition, int]:
+    """An error that passes, if a broker that has just started does not know one yet."""
     answers = admin.list_offsets(dict(asked), request_timeout=_seconds(), **options)
-    return {place: future.result().offset for place, future in answers.items()}
+    found = {place: future.result().offset for place, future in answers.items()}
+    if OFFSET_INVALID in found.values():  # librdkafka takes that for an answer
+        raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+    return found
 
 
 def patiently(call: Callable[[], T]) -> T:

@@ -28,6 +28,8 @@ PATIENCE = 30.0
 NOT_OF_RECORDS = ("cause", "row")
 """What of a letter is in no record."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FOR_GROUP = "riverrun-for-group"
+"""A header of records that one group of a queue gets again: the others have done them."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,11 @@ class DeadLetter:
         return _bytes(self.facts, field)
 
     def record(self) -> dict[str, Any]:
-        """All that was written, as a producer takes it."""
+        """All that was written, as a producer takes it; of a queue's with the group it is for."""
         facts = self.facts
         headers = [(each["name"], _bytes(each, "value")) for each in facts.get("headers") or ()]
+        if facts.get("group") is not None:
+            headers.append((FOR_GROUP, str(facts["group"]).encode()))
         since = datetime.fromisoformat(facts["timestamp"]) - EPOCH
         fields = {
             "topic": facts["topic"],
@@ -115,7 +119,8 @@ class DeadLetters:
             raise InputError(
                 f"the application {self.application!r} has no dead letters",
                 got=f"there is no topic {self.topic!r}",
-                hint="`riverrun topics` lists topics; an application's first run creates its own",
+                hint="`riverrun topics` lists topics; an application's first run creates its own, "
+                "and the first letter of a queue's group",
             )
         retried = self._retried() if self.marks in existing else set()
         found: dict[tuple[str, str], DeadLetter] = {}

@@ -16,7 +16,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicP
 from confluent_kafka.admin import AdminClient
 
 from riverrun import private
-from riverrun.partitions import Partition
+from riverrun.partitions import Partition, from_files
 
 PERIOD = 60.0
 """Seconds that rates are taken over."""
@@ -87,7 +87,11 @@ class LagBook:
             self._commit(read)
 
     def _commit(self, read: Offsets) -> None:
-        places = [TopicPartition(*partition, offset) for partition, offset in read.items()]
+        least: dict[Partition, int] = {}
+        topics = {each: place for each, place in read.items() if not from_files(each.topic)}
+        for partition, offset in topics.items():  # of several readings the one that is behind
+            least[partition.real] = min(offset, least.get(partition.real, offset))
+        places = [TopicPartition(*partition, offset) for partition, offset in least.items()]
         group = ConsumerGroupTopicPartitions(self.application, places)
         with suppress(KafkaException, ValueError):
             answers = self.admin.alter_consumer_group_offsets([group])
@@ -105,6 +109,7 @@ class LagBook:
         rows = {
             str(partition): {
                 "read": read[partition],
+                "committed": self.committed.get(partition),
                 "end": end,
                 "rate_in": self.came.of(partition),
                 "rate_out": self.read.of(partition),

@@ -11,7 +11,7 @@ from riverrun.kafka.records import Record
 
 # `offset` is what `riverrun tail --json` adds; a new record gets its own.
 ENVELOPE = frozenset({"key", "value", "timestamp", "partition", "headers", "offset"})
-HINT = "each line is one JSON value; --raw sends lines as they are"
+HINT = "each line is one JSON value; --raw sends lines as they are, --key-separator with a key"
 
 
 @dataclass(frozen=True)

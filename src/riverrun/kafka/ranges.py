@@ -73,18 +73,26 @@ class RangeReader:
         """
         try:
             for group in groups:
-                ranges = [each for each in group if each.start < each.end]
-                headers = any(each.partition.topic in with_headers for each in ranges)
-                try:
-                    found = self._read(ranges, headers=headers)
-                except _TooLarge:
-                    for each in ranges:
-                        yield from self._pieces(each, headers=headers)
-                else:
-                    yield found
+                given = [each for each in group if each.start < each.end]
+                headers = any(each.partition.topic in with_headers for each in given)
+                names = {each.partition.real: each.partition for each in given}
+                ranges = [each._replace(partition=each.partition.real) for each in given]
+                for found in self._whole_or_pieces(ranges, headers=headers):
+                    yield {names[partition]: rows for partition, rows in found.items()}
         finally:
             for consumer in self.consumers.values():
                 consumer.assign({})
+
+    def _whole_or_pieces(
+        self, ranges: list[Range], *, headers: bool
+    ) -> Iterator[dict[Partition, pa.Table]]:
+        try:
+            found = self._read(ranges, headers=headers)
+        except _TooLarge:
+            for each in ranges:
+                yield from self._pieces(each, headers=headers)
+        else:
+            yield found
 
     def _consumer(self, *, headers: bool) -> Consuming:
         if headers not in self.consumers:

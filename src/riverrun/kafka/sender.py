@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from riverrun.errors import BrokerError, InputError
 from riverrun.kafka import admin
 from riverrun.kafka.records import Record
+from riverrun.partitions import Partition
 
 # Java's hash of keys, so that topics are co-partitioned with those that other programs write.
 SETTINGS = {
@@ -30,6 +31,8 @@ class Sender:
         self.partitions = len(admin.describe(client, topic).partitions)
         self.topic, self.partition = topic, partition
         self.sent = self.delivered = 0
+        self.last: dict[Partition, int] = {}
+        """The offset of the last record of each partition that Kafka has taken."""
         self._failure: KafkaError | None = None
         settings: dict[str, Any] = {**SETTINGS, **client}
         self._producer = Producer(settings, logger=admin.quiet)
@@ -41,6 +44,9 @@ class Sender:
             self._producer.poll(0.1)
         self.sent += 1
         self._check()
+
+    def done_with(self, line: int) -> None:
+        """All of this line of the input was sent."""
 
     def pause_until(self, moment: float) -> None:
         """Wait for a moment of the monotonic clock, and hear of deliveries meanwhile."""
@@ -83,9 +89,11 @@ class Sender:
             raise self._lost(error.args[0].str()) from error
         return True
 
-    def _heard(self, error: KafkaError | None, _message: Message) -> None:
+    def _heard(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self.delivered += 1
+            place, offset = Partition(self.topic, message.partition() or 0), message.offset()
+            self.last[place] = max(offset or 0, self.last.get(place, 0))
         else:
             self._failure = self._failure or error
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from confluent_kafka import (
+    OFFSET_INVALID,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -19,7 +20,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 
 from riverrun.errors import BrokerError, NoTopic
 from riverrun.kafka import admin
-from riverrun.partitions import Partition
+from riverrun.partitions import Partition, real
 
 OUTAGE = 120.0
 """Seconds that a running job waits for brokers that are away."""
@@ -50,7 +51,27 @@ class KafkaTopics:
         self.admin = AdminClient({**client}, logger=admin.quiet)
 
     def facts(self, topics: list[str]) -> dict[str, TopicFacts]:
-        return {topic: self._ask(topic, partial(self._fact, topic)) for topic in topics}
+        known = {topic: real(topic) for topic in topics}
+        facts, missing = {}, []
+        for name in sorted(set(known.values())):
+            try:
+                facts[name] = self._ask(name, partial(self._fact, name))
+            except NoTopic:
+                missing.append(name)
+        if missing:
+            raise self._missing(missing)
+        return {topic: facts[name] for topic, name in known.items()}
+
+    def _missing(self, names: list[str]) -> NoTopic:
+        """All of them, so that nobody has to start again for each."""
+        listed = ", ".join(map(repr, names))
+        create = "; ".join(f"riverrun topics create {name} --partitions 4" for name in names)
+        one = len(names) == 1
+        return NoTopic(
+            f"there is no topic {listed}" if one else f"there are no topics {listed}",
+            got=f"brokers {self.brokers}",
+            hint=f"create {'it' if one else 'them'}: {create}",
+        )
 
     def _fact(self, topic: str) -> TopicFacts:
         asked = TopicCollection([topic])
@@ -73,11 +94,7 @@ class KafkaTopics:
 
     def _translated(self, error: KafkaException, topic: str) -> Exception:
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return NoTopic(
-                f"there is no topic {topic!r}",
-                got=f"brokers {self.brokers}",
-                hint=f"create it: riverrun topics create {topic} --partitions 4",
-            )
+            return self._missing([topic])
         return unreachable(self.brokers, error)
 
     def ends(
@@ -101,13 +118,21 @@ class KafkaTopics:
     ) -> dict[Partition, int]:
         if not specs:
             return {}
-        asked = {TopicPartition(*partition): spec for partition, spec in specs.items()}
+        asked = {TopicPartition(*partition.real): spec for partition, spec in specs.items()}
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         found = self._ask(
-            next(iter(specs)).topic,
-            lambda: admin.list_offsets(self.admin, asked, isolation_level=level),
+            real(next(iter(specs)).topic),
+            lambda: _known(admin.list_offsets(self.admin, asked, isolation_level=level)),
         )
-        return {Partition(p.topic, p.partition): offset for p, offset in found.items()}
+        offsets = {Partition(p.topic, p.partition): offset for p, offset in found.items()}
+        return {partition: offsets[partition.real] for partition in specs}
+
+
+def _known(offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """A broker that has just come back may answer without an offset, and without an error."""
+    if OFFSET_INVALID in offsets.values():
+        raise KafkaException(KafkaError(KafkaError._NOENT))
+    return offsets
 
 
 def unreachable(brokers: str, error: object) -> BrokerError:

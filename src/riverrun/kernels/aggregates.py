@@ -29,6 +29,7 @@ from riverrun.kernels.parts import (
     S,
     of_lists,
     with_odd,
+    younger,
 )
 from riverrun.schema import in_range, quoted
 
@@ -239,6 +240,11 @@ LONG = re.compile(r"U?HUGEINT|DECIMAL\((19|[23].)")
 
 
 def _kind(aggregation: Aggregation) -> Kind:
+    kind = _plain_kind(aggregation)
+    return kind if aggregation.since is None else younger(kind)
+
+
+def _plain_kind(aggregation: Aggregation) -> Kind:
     name = aggregation.kind
     if aggregation.own is not None:
         return kind_of(aggregation.own, signed=aggregation.signed)
@@ -261,7 +267,7 @@ def parts_sql(aggregations: tuple[Aggregation, ...], *, signed: bool = False) ->
     """
     assert all(each.signed == signed for each in aggregations)
     return [
-        f"{_sql(each, part.from_rows)} AS {quoted(_kind(each).columns(each.name)[part.suffix])}"
+        f"{_sql(each, part.from_rows)} AS {quoted(_kind(each).columns(each.kept_as)[part.suffix])}"
         for each in aggregations
         for part in _kind(each).parts
     ]
@@ -273,7 +279,7 @@ def single_sql(aggregations: tuple[Aggregation, ...]) -> list[str] | None:
     if not all(part.from_row for _, part in parts):
         return None
     return [
-        f"{_sql(each, part.from_row)} AS {quoted(_kind(each).columns(each.name)[part.suffix])}"
+        f"{_sql(each, part.from_row)} AS {quoted(_kind(each).columns(each.kept_as)[part.suffix])}"
         for each, part in parts
     ]
 
@@ -319,7 +325,7 @@ def prepared(rows: pl.DataFrame, aggregations: tuple[Aggregation, ...]) -> pl.Da
     for each in aggregations:
         kind = _kind(each)
         if kind.prepare:
-            rows = kind.prepare(rows, kind.columns(each.name))
+            rows = kind.prepare(rows, kind.columns(each.kept_as))
     return rows
 
 
@@ -332,7 +338,7 @@ def merged(aggregations: tuple[Aggregation, ...]) -> list[pl.Expr]:
 def _merged(aggregations: tuple[Aggregation, ...]) -> tuple[pl.Expr, ...]:
     made = []
     for each in aggregations:
-        columns = _kind(each).columns(each.name)
+        columns = _kind(each).columns(each.kept_as)
         parts = {suffix: pl.col(column) for suffix, column in columns.items()}
         made += [part.merge(parts).alias(columns[part.suffix]) for part in _kind(each).parts]
     return tuple(made)
@@ -343,7 +349,7 @@ def settled(rows: pl.DataFrame, aggregations: tuple[Aggregation, ...]) -> pl.Dat
     for each in aggregations:
         kind = _kind(each)
         if kind.settle:
-            rows = kind.settle(rows, kind.columns(each.name))
+            rows = kind.settle(rows, kind.columns(each.kept_as))
     return rows
 
 
@@ -351,9 +357,22 @@ def results(aggregations: tuple[Aggregation, ...], seconds: pl.Expr | None = Non
     """Expressions that turn parts into result columns; `seconds` is the length of the window."""
     made = []
     for each in aggregations:
-        columns = _kind(each).columns(each.name)
+        columns = _kind(each).columns(each.kept_as)
         parts = {suffix: pl.col(column) for suffix, column in columns.items()}
         if seconds is not None:
             parts["seconds"] = seconds
         made.append(_kind(each).result(parts, each).alias(each.name))
     return made
+
+
+def part_columns(aggregations: tuple[Aggregation, ...]) -> list[str]:
+    """The columns of all parts, in the order in which rows have them."""
+    return [
+        column for each in aggregations for column in _kind(each).columns(each.kept_as).values()
+    ]
+
+
+def as_kept(rows: pl.DataFrame, aggregations: tuple[Aggregation, ...]) -> pl.DataFrame:
+    """The parts that the SQL made of one group, as they are in state."""
+    made = prepared(rows, aggregations).group_by(pl.lit(0).alias("__group"))
+    return settled(made.agg(*merged(aggregations)).drop("__group"), aggregations)

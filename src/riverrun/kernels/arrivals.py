@@ -5,13 +5,18 @@ It is one query per source, whatever the format; that of a format which is SQL i
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from riverrun.clock import Now
 from riverrun.columns import TRUNCATED
 from riverrun.durations import END, duration_text
+from riverrun.forgetting.declared import Personal
 from riverrun.formats import keys
 from riverrun.kernels import positions
 from riverrun.kernels.letters import LAST
+from riverrun.kernels.personal import subjects
 from riverrun.kernels.program import ReadTopic
+from riverrun.partitions import real
 from riverrun.schema import HUGE, LONGEST, METADATA, RESERVED, literal, quoted
 from riverrun.times import (
     AppendTime,
@@ -21,31 +26,49 @@ from riverrun.times import (
     ProcessingTime,
 )
 
-TICK = "/*\x01tick*/"
-LATEST = "/*\x01latest*/"
+TICK = "$tick::BIGINT"
+LATEST = "$latest::BIGINT"
 """Stand in the query for the batch's tick, and for the latest time that is not too far ahead."""
 
 RECORDED = "TRY(make_timestamp(__timestamp * 1000))"
 
 
-def at_tick(query: str, source: ReadTopic, now: Now) -> str:
+def at_tick(query: str, source: ReadTopic, now: Now) -> dict[str, int]:
+    """The values of the query's parameters."""
     latest = now.tick + (source.max_ahead or 0) if now.wall else END
-    return query.replace(TICK, str(now.tick)).replace(LATEST, str(latest))
+    values = {TICK: ("tick", now.tick), LATEST: ("latest", latest)}
+    return dict(value for word, value in values.items() if word in query)
 
 
 def arrival(source: ReadTopic) -> str:
     """The query from raw records, as the format wants them, to rows."""
-    metadata = [f"{_metadata(name, source)} AS {name}" for name in sorted(source.metadata)]
-    read = _with_key(source, source.format.relation(source.fields, source.table_key))
-    known = f"SELECT {', '.join(['*', *metadata])} FROM ({read})"
     names = [*source.fields.names, *sorted(source.metadata), *(c.name for c in source.time.added)]
     moment = _moment(source)
     own = [
         f"{moment} AS __at", f"{positions.in_sql(source.index)} AS __pos", "0::BIGINT AS __sub",
         f"{_cause(source)} AS __cause", *_ahead(source, moment), *_producer(source),
-        *(["__gone", *_marks(source)] if source.table_key else []),
+        *(["__gone", *_marks(source)] if source.table_key else []), *subjects(source),
     ]  # fmt: skip
-    return f"SELECT {', '.join([*map(quoted, names), *own])} FROM ({_repaired(source, known)})"
+    return f"SELECT {', '.join([*map(quoted, names), *own])} FROM ({_known(source)})"
+
+
+def demands(source: ReadTopic) -> str:
+    """A query over the same: `__unmet`, all that records lack beyond what their format tells, each
+    with its column if it is of one. Of these `arrival` tells the first."""
+    unmet = [
+        f"CASE WHEN {each.test} THEN {{'column': {literal(each.column or '')}, "
+        f"'cause': {literal(each.cause)}}} END"
+        for each in _demands(source)
+    ]
+    told = f"list_filter([{', '.join([*unmet, 'NULL'])}], lambda x: x IS NOT NULL)"
+    return f"SELECT {told} AS __unmet FROM ({_known(source)})"
+
+
+def _known(source: ReadTopic) -> str:
+    """What the format gives, with what Kafka knows and with columns of time."""
+    metadata = [f"{_metadata(name, source)} AS {name}" for name in sorted(source.metadata)]
+    read = _with_key(source, source.format.relation(source.fields, source.table_key))
+    return _repaired(source, f"SELECT {', '.join(['*', *metadata])} FROM ({read})")
 
 
 def _with_key(source: ReadTopic, read: str) -> str:
@@ -135,7 +158,7 @@ def _metadata(name: str, source: ReadTopic) -> str:
         "_key": "decode(__key)",
         "_headers": "__headers",
         "_timestamp": RECORDED,
-        "_topic": literal(source.topic),
+        "_topic": literal(real(source.topic)),
         "_partition": "__partition",
         "_offset": "__offset",
     }[name]
@@ -143,43 +166,71 @@ def _metadata(name: str, source: ReadTopic) -> str:
 
 def _cause(source: ReadTopic) -> str:
     """Why a record cannot be read, or has no time, producer or key; else NULL."""
-    nameless = [
-        f"WHEN {quoted(key)} IS NULL THEN {literal(f'no key: {key} is missing')}"
-        for key in source.table_key
-    ]
+    nameless = [each.when for each in _nameless(source)]
     checks = [
         "WHEN __cause IS NOT NULL THEN __cause",
         *([f"WHEN {TRUNCATED} THEN NULL"] if TRUNCATED in _marks(source) else []),
         *([f"WHEN __gone THEN CASE {' '.join(nameless)} END"] if nameless else []),
-        *(f"WHEN {test} THEN {literal(cause)}" for test, cause in _absent(source).items()),
-        *nameless,
-        *map(_too_long, (c.name for c in source.fields.columns if c.type in HUGE)),
+        *(each.when for each in _demands(source)),
     ]
     return f"CASE {' '.join(checks)} END"
 
 
-def _too_long(name: str) -> str:
+class Demand(NamedTuple):
+    """A condition under which a record cannot be used, and the cause to tell."""
+
+    test: str
+    cause: str
+    column: str | None = None
+
+    @property
+    def when(self) -> str:
+        return f"WHEN {self.test} THEN {literal(self.cause)}"
+
+
+def _demands(source: ReadTopic) -> list[Demand]:
+    """Beyond the format, in the order that they are told."""
+    long = [_too_long(each.name) for each in source.fields.columns if each.type in HUGE]
+    whose = [each for each in map(_nobody, source.personal) if each is not None]
+    return [*_timeless(source), *_nobodys(source), *_nameless(source), *whose, *long]
+
+
+def _nobody(personal: Personal) -> Demand | None:
+    """What is personal and nobody's has no key. A field of JSON is its aggregate's."""
+    if personal.inside is not None:
+        return None
+    given = " OR ".join(f"{quoted(name)} IS NOT NULL" for name in personal.columns)
+    test = f"{quoted(personal.by)} IS NULL AND ({given})"
+    return Demand(test, f"no {personal.subject}: {personal.by} is missing", personal.by)
+
+
+def _nameless(source: ReadTopic) -> list[Demand]:
+    return [_missing("key", key) for key in source.table_key]
+
+
+def _missing(what: str, column: str) -> Demand:
+    return Demand(f"{quoted(column)} IS NULL", f"no {what}: {column} is missing", column)
+
+
+def _too_long(name: str) -> Demand:
     lost = f"{quoted(name)} IS NOT NULL AND TRY_CAST({quoted(name)} AS {LONGEST}) IS NULL"
-    return f"WHEN {lost} THEN {literal(f'{name} has more than 38 digits')}"
+    return Demand(lost, f"{name} has more than 38 digits", name)
 
 
-def _absent(source: ReadTopic) -> dict[str, str]:
-    """Conditions under which a record has no time or no producer, and the cause to tell."""
+def _timeless(source: ReadTopic) -> list[Demand]:
     known = dict(METADATA)
-    found = {
-        f"{quoted(name)} IS NULL": f"no time: {name} is missing"
-        for name in source.time.columns
-        if name not in known
-    }
+    found = [_missing("time", name) for name in source.time.columns if name not in known]
     if "_timestamp" in source.time.columns:
-        found[f"__timestamp > {LAST}"] = "no time: the record's timestamp is out of range"
+        late = "no time: the record's timestamp is out of range"
+        found.append(Demand(f"__timestamp > {LAST}", late))
     if isinstance(source.time, ExpressionTime):
-        found["event_time IS NULL"] = f"no time: {source.time.said} gives none"
+        found.append(Demand("event_time IS NULL", f"no time: {source.time.said} gives none"))
     if isinstance(source.time, DeviceTime):
         if source.time.received == "_timestamp":
-            found["__timestamp <= 0"] = "no time: the record has no timestamp"
-        found["event_time IS NULL"] = "no time: its clocks are out of range"
-    if source.producer:
-        missing = f"no producer: {source.producer} is missing"
-        found[f"{quoted(source.producer)} IS NULL"] = missing
+            found.append(Demand("__timestamp <= 0", "no time: the record has no timestamp"))
+        found.append(Demand("event_time IS NULL", "no time: its clocks are out of range"))
     return found
+
+
+def _nobodys(source: ReadTopic) -> list[Demand]:
+    return [] if source.producer is None else [_missing("producer", source.producer)]

@@ -30,3 +30,20 @@ def latest(rows: pl.DataFrame, key: list[str]) -> pl.DataFrame:
 
 def changed(rows: pl.DataFrame, columns: tuple[str, ...], op: int) -> pl.DataFrame:
     return rows.select(*columns, pl.lit(op, pl.Int8).alias("__op"), "__revision")
+
+
+def begins(keys: list[str]) -> pl.Expr:
+    """Whether a row, of rows sorted by key, is the first one of its key."""
+    other = (pl.col(name).ne_missing(pl.col(name).shift()) for name in keys)
+    return pl.any_horizontal(*other) | (pl.int_range(pl.len()) == 0)
+
+
+def differing(was: pl.DataFrame, now: pl.DataFrame) -> pl.Series:
+    """Whether rows side by side differ in any column."""
+    differs = pl.Series([False]).new_from_index(0, was.height)
+    for name in was.columns:
+        differs = differs | was[name].ne_missing(now[name])
+        if was.schema[name].is_float() and (was[name] == 0).any():
+            # 0.0 and -0.0 are equal, but not written alike
+            differs = differs | (1 / was[name]).ne_missing(1 / now[name])
+    return differs

@@ -46,13 +46,20 @@ def never_given(program: Program, status: Mapping[str, Any]) -> Iterator[str]:
         for name in source.fields.names:
             if name in status["given"][source.topic] or name in fields:
                 continue
+            close = _close(name, fields)
+            if source.shared and close is None:  # commands: what they lack they may lack
+                continue
             fact = f"{source.topic}: no record of the first batch has {name!r}"
-            yield fact + _instead(name, fields)
+            yield fact + _instead(close, fields)
 
 
-def _instead(name: str, fields: list[str]) -> str:
+def _close(name: str, fields: list[str]) -> str | None:
     alike = {each.lower().replace("_", ""): each for each in fields}
-    close = get_close_matches(name.lower().replace("_", ""), alike, n=1)
-    if close:
-        return f"; did you mean {alike[close[0]]!r}?"
+    found = get_close_matches(name.lower().replace("_", ""), alike, n=1)
+    return alike[found[0]] if found else None
+
+
+def _instead(close: str | None, fields: list[str]) -> str:
+    if close is not None:
+        return f"; did you mean {close!r}?"
     return f"; they have: {', '.join(fields[:10])}" if fields else ""

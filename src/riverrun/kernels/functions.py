@@ -53,6 +53,10 @@ def run_twice() -> Iterator[None]:
         _twice.clear()
 
 
+def running_twice() -> bool:
+    return _twice.is_set()
+
+
 def repeatable(name: str, at: Location, run: Callable[[bool], Any]) -> Any:
     """What `run` gives. It is told whether it runs for the second time."""
     first = run(False)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
-from riverrun.errors import PACKAGE, JobError
+from riverrun.errors import JobError
 from riverrun.kafka.records import text_or_base64
 from riverrun.kernels import positions
+from riverrun.partitions import real
 
 OnError = Literal["set aside", "stop", "drop"]
 """What happens to a row that fails on its way into a source, step or output."""
@@ -36,6 +35,9 @@ LETTER = pa.schema(
         ("__at", pa.timestamp("us")), ("__pos", pa.int64()), ("__sub", pa.int64()),
     ]
 )  # fmt: skip
+
+OF_RECORDS = ["key", "value", "headers"]
+"""What of a letter is its record's own."""
 
 LAST = 9_000_000_000_000_000
 """Milliseconds; a record's timestamp beyond it is no time, though Kafka takes it."""
@@ -138,7 +140,7 @@ def record_at(pos: int, topics: tuple[str, ...]) -> RecordPlace | None:
     if pos < 0:
         return None
     source, partition, offset = positions.unpack(pos)
-    return RecordPlace(topics[source], partition, offset)
+    return RecordPlace(real(topics[source]), partition, offset)
 
 
 def letter(failure: Failure, topics: tuple[str, ...]) -> dict[str, Any]:
@@ -167,18 +169,22 @@ def letters_table(verdict: Verdict, topics: tuple[str, ...]) -> pa.Table:
     return pa.Table.from_pylist(letters, schema=LETTER)
 
 
-def completed(letters: pa.Table, fetch: Fetch) -> pa.Table:
+def completed(letters: pa.Table, fetch: Fetch, without: Collection[str] = ()) -> pa.Table:
     """Letters with their records as they were written, read again: headers too, which are not read
-    of all records, since few fail and few have any."""
+    of all records, since few fail and few have any. Records `without` which letters stay are those
+    of topics that hold personal values."""
     starts = range(0, letters.num_rows, AT_ONCE)
-    return pa.concat_tables([_completed(letters.slice(each, AT_ONCE), fetch) for each in starts])
+    parts = (letters.slice(each, AT_ONCE) for each in starts)
+    return pa.concat_tables([_completed(each, fetch, without) for each in parts])
 
 
-def _completed(letters: pa.Table, fetch: Fetch) -> pa.Table:
+def _completed(letters: pa.Table, fetch: Fetch, without: Collection[str]) -> pa.Table:
     rows = _with_numbers(letters).to_pylist()
-    places = [_origin(row) for row in rows]
+    places = [None if row["topic"] in without else _origin(row) for row in rows]
     found = fetch(sorted({place for place in places if place is not None}))
     for row, place in zip(rows, places, strict=True):
+        if row["topic"] in without:
+            row["cut"] = OF_RECORDS
         if place is not None and place in found:
             row.update(_original_fields(found[place]))
             row["__at"] = row["__at"] or row["timestamp"]
@@ -214,14 +220,6 @@ def _original_fields(record: Original) -> dict[str, Any]:
         "value_base64": value_base64,
         "headers": headers or None,
     }
-
-
-def cause_of(error: Exception) -> str:
-    """The error's type and message, and the user's line that it came from."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith(PACKAGE)]
-    where = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
-    return f"{type(error).__name__}: {error}{where}"
 
 
 def as_json(values: Mapping[str, Any]) -> str:

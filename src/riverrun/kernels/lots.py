@@ -31,10 +31,12 @@ from riverrun.kernels.letters import (
     judge,
 )
 from riverrun.kernels.messages import Status
+from riverrun.kernels.personal import sealed
 from riverrun.kernels.program import Program, ReadTopic
+from riverrun.kernels.revealing import keys_at
 from riverrun.kernels.routing import Router
 from riverrun.kernels.sql import shared_evaluator
-from riverrun.partitions import Partition, Producer, TimeKeeper
+from riverrun.partitions import Partition, Producer, TimeKeeper, real
 
 
 @dataclass(frozen=True)
@@ -111,9 +113,10 @@ class LotReader:
             pc.max(lot.records[each]).as_py() for each in ("__partition", "__offset")
         )
         positions.pack(source.index, partition, offset)  # an error if one is too large
-        query = at_tick(self.arrivals[source.topic], source, now)
+        query = self.arrivals[source.topic]
         given = source.format.prepared(lot.records, source.fields, source.table_key)
-        return self.evaluator.run(query, lot=given)
+        rows = self.evaluator.run(query, at_tick(query, source, now), lot=given)
+        return sealed(rows, source, keys_at(self.program.keys)) if source.personal else rows
 
     def _other_times(self, source: ReadTopic, rows: pa.Table, now: Now) -> dict[TimeKeeper, int]:
         """The highest of each further event time that is not too far ahead. What fails is told
@@ -199,16 +202,19 @@ def _dead_letters(lot: Lot, source: ReadTopic, dead: list[Failure]) -> pa.Table:
     for record in lot.records.filter(pc.is_in(lot.records["__offset"], offsets)).to_pylist():
         place = positions.pack(source.index, record["__partition"], record["__offset"])
         if place in first:
-            letters.append(_letter(lot, record, first[place]))
+            known = {"__timestamp", "__partition", "__offset"}
+            # whose the record is, is not known: its content stays in its topic
+            kept = {n: v for n, v in record.items() if n in known} if source.personal else record
+            letters.append(_letter(lot, kept, first[place]))
     return pa.Table.from_pylist(letters, schema=LETTER)
 
 
 def _letter(lot: Lot, record: dict[str, Any], failure: Failure) -> dict[str, Any]:
-    key, key_base64 = text_or_base64(record["__key"])
-    value, value_base64 = text_or_base64(record["__value"])
+    key, key_base64 = text_or_base64(record.get("__key"))
+    value, value_base64 = text_or_base64(record.get("__value"))
     at = min(record["__timestamp"], LAST) * 1000
     return {
-        "topic": lot.topic,
+        "topic": real(lot.topic),
         "partition": record["__partition"],
         "offset": record["__offset"],
         "timestamp": at,

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from riverrun.clock import Punctuation
 from riverrun.edges import MARK, STATUS
 from riverrun.kernels.chunks import Chunk
+
+ASIDE = 1000
+"""Records of a batch that are told by name when they were late or set aside."""
 
 
 @dataclass
@@ -30,6 +35,8 @@ class Status:
     """Rows that failed, and that the program does not want to see again."""
     causes: dict[str, int] = field(default_factory=dict)
     """How often rows failed, by step and cause."""
+    doubts: dict[str, str] = field(default_factory=dict)
+    """Of each step that counts what looks wrong among `causes`: an instance, of this batch."""
     rows: dict[str, int] = field(default_factory=dict)
     """Rows that entered each step."""
     late: dict[str, int] = field(default_factory=dict)
@@ -48,6 +55,13 @@ class Status:
     """Who holds the clock of each step back (`held_by`), and who is `idle`."""
     answers: list[dict[str, Any]] = field(default_factory=list)
     """What steps reply to commands of the control log."""
+    ends: dict[str, int] = field(default_factory=dict)
+    """How far each partition was read, where anything was: the next offset."""
+    aside: dict[str, str] = field(default_factory=dict)
+    """Why records gave nothing, by `topic/partition/offset STEP`, where readers ask for them: the
+    first thousand."""
+    state: dict[str, list[int]] = field(default_factory=dict)
+    """Rows and bytes that each step keeps."""
 
     def add(self, other: Status) -> None:
         self.clocks.update(other.clocks)
@@ -59,26 +73,47 @@ class Status:
         self.control = max(self.control, other.control)
         self.paused = sorted({*self.paused, *other.paused})
         self.answers = self.answers + other.answers
-        for name, high in other.highs.items():
-            self.highs[name] = max(high, self.highs.get(name, high))
+        self.doubts = {**other.doubts, **self.doubts}
+        for most, theirs in ((self.highs, other.highs), (self.ends, other.ends)):
+            for name, high in theirs.items():
+                most[name] = max(high, most.get(name, high))
+        room = max(ASIDE - len(self.aside), 0)
+        self.aside |= dict(islice(other.aside.items(), room))
         for known, told in ((self.given, other.given), (self.fields, other.fields)):
             for name, names in told.items():
                 known[name] = sorted({*known.get(name, []), *names})
+        for name, sizes in other.state.items():
+            before = self.state.get(name, [0, 0])
+            self.state[name] = [sum(each) for each in zip(sizes, before, strict=True)]
         self.events += other.events
         self.dead += other.dead
         self.dropped += other.dropped
-        for mine, theirs in (
+        for mine, counted in (
             (self.rows, other.rows),
             (self.late, other.late),
             (self.written, other.written),
             (self.causes, other.causes),
         ):
-            for name, count in theirs.items():
+            for name, count in counted.items():
                 mine[name] = mine.get(name, 0) + count
 
     def chunk(self, page: int = 0) -> Chunk:
-        told = {name: fact for name, fact in asdict(self).items() if fact}
+        told = {name: fact for name, fact in vars(self).items() if fact}
         return Chunk(page, STATUS, 0, json.dumps(told).encode())
+
+
+@dataclass(frozen=True)
+class Times:
+    """How long a batch took, in seconds."""
+
+    batch: int
+    began_at: float
+    """By the wall clock."""
+    whole: float
+    parts: Mapping[str, float]
+    """In their order; what the whole has beyond them lies between them."""
+    stores: tuple[int, ...]
+    """Bytes of memory that the state store of each exchange takes."""
 
 
 def status_of(chunk: Chunk) -> Status:

@@ -97,7 +97,8 @@ def binned(lists: pl.Series, edges: tuple[float, ...]) -> pl.Series:
         counts, rows[GROUP].to_numpy() * bins + rows["value"].to_numpy(), rows["n"].to_numpy()
     )
     bounds = pl.DataFrame({"lower": [None, *edges], "upper": [*edges, None]})
-    made = pl.concat([bounds] * len(lists)).with_columns(count=pl.Series(counts))
+    every = np.tile(np.arange(bins), len(lists))
+    made = bounds[every].with_columns(count=pl.Series(counts))
     return _lists(made.to_struct("bin"), np.arange(1, len(lists) + 1) * bins).alias(lists.name)
 
 

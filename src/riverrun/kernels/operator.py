@@ -86,9 +86,9 @@ class Entry:
         return cls(f"SELECT {chosen}, epoch_us({AT}) AS {TIME} FROM {rows}")
 
     @classmethod
-    def of_changes(cls, columns: tuple[str, ...], rows: str, *more: str) -> Entry:
+    def of_changes(cls, columns: tuple[str, ...], rows: str, *more: str, slot: str = "0") -> Entry:
         """Changes of a table, and more columns in SQL."""
-        chosen = ", ".join([column_list((*columns, *CHANGE)), *more, NO_SLOT])
+        chosen = ", ".join([column_list((*columns, *CHANGE)), *more, f"{slot}::BIGINT AS {SLOT}"])
         return cls(f"SELECT {chosen} FROM {rows}")
 
 
@@ -135,8 +135,7 @@ class Batch:
     partitions: Mapping[str, int] = field(default_factory=dict)
     """How many each topic has."""
     outside: Outside = field(default_factory=Outside)
-    """What is asked of databases and the like: `outside.once(…)` gives a batch that is run again
-    the answer that it had before."""
+    """What is asked of databases: `outside.once(…)` gives a batch that is run again the same."""
 
     @property
     def rows(self) -> pl.DataFrame | None:
@@ -157,10 +156,14 @@ class Result:
     """Rows that came too late, as they entered, by the port that they came by."""
     failed: Verdict = field(default_factory=Verdict)
     """Rows that could not be processed."""
+    doubt: str | None = None
+    """What looks wrong in this batch and is no failure, for people: one of the counted."""
     waiting: bool | None = None
     """Whether something is to come when time goes on; None: as the step's rows tell."""
     answers: list[Command] = field(default_factory=list)
     """What is replied to commands, for the control log: the same on all pages."""
+    replies: list[bytes] = field(default_factory=list)
+    """What is told to those who look on, in the topic of answers."""
 
 
 @dataclass
@@ -185,9 +188,14 @@ class StepState:
         return max(kept, default=BEGINNING)
 
 
+Standing = Callable[[StepState, int], pl.DataFrame | None]
+"""The rows of a step's table in a page, with the columns of its schema, from what is in state at a
+clock; None if there are none."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Operator(ABC):
-    """One step with state. The fields here are what every step has."""
+    """One step with state: what every one has."""
 
     name: str
     """State is kept under it: it outlives the code."""
@@ -201,8 +209,7 @@ class Operator(ABC):
     kind: ClassVar[str]
     """The word for it in checkpoints."""
     one_writer: ClassVar[bool] = False
-    """Whether all that comes of a batch is to be written by one task, so that each destination
-    takes it in one transaction."""
+    """Whether one task writes all of a batch, so that each destination takes it at once."""
 
     @property
     @abstractmethod
@@ -240,17 +247,43 @@ class Operator(ABC):
         """Rows in state with a time up to this one have nothing more to come of them."""
 
     def closes(self, last: int) -> int:
-        """The clock at which rows in state up to this time have given all that they give by
-        themselves."""
+        """The clock at which rows in state up to this time have given what they give."""
         return last + 1
+
+    @property
+    def holds(self) -> bool:
+        """Whether what comes of a row may wait until the clock has passed it."""
+        return False
 
     @abstractmethod
     def prepared(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Rows that have entered, as they travel to their page."""
+        """Rows that have entered, as they travel."""
 
     @abstractmethod
     def advance(self, state: StepState, batch: Batch) -> Result:
         """The kernel: takes a page through one batch."""
+
+    def fitted(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows of state that the program kept before it was changed, as they are kept now."""
+        return rows
+
+    def grows(self, tables: list[str]) -> str | None:
+        """What its state grows with, if it has no end. `tables` are those that feed it and grow."""
+        return f"the rows of {', '.join(tables)}" if tables else None
+
+    def leaves_rows(self) -> bool:
+        """Whether its table grows though its state does not."""
+        return False
+
+    @property
+    def table(self) -> Schema:
+        """The columns of the table that `standing` tells."""
+        return self.schema
+
+    @property
+    def standing(self) -> Standing | None:
+        """How its table is told from state, for those who ask; None: it cannot be asked."""
+        return None
 
     @property
     @abstractmethod
@@ -269,7 +302,7 @@ class Operator(ABC):
 
     @abstractmethod
     def versions(self, rows: str) -> str | None:
-        """The query for a table's versions, if it is one that others may keep for themselves."""
+        """The query for a table's versions, if others may keep them for themselves."""
 
     def telling_versions(self) -> Operator | None:
         """The step that gives a table's versions, where its input does not have them."""
@@ -283,7 +316,7 @@ class Operator(ABC):
         """On the driver, before Spark starts: refuses what does not fit."""
 
     def owned(self) -> list[object]:
-        """Objects whose classes may be the program's own: their code travels to workers."""
+        """Objects whose classes may be the program's own."""
         return [self]
 
     @property
@@ -303,8 +336,7 @@ class Operator(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class PlainOperator(Operator):
-    """The usual answers, for operators that have one input, group by plain columns, and neither
-    close anything nor wake up by themselves."""
+    """The usual answers, for operators with one input that close nothing and never wake up."""
 
     takes: ClassVar[RowForm]
     """In which form rows come."""
@@ -352,32 +384,8 @@ def split_late(
     as_entered: Callable[[pl.DataFrame], pl.DataFrame],
     by: str = "__time",
 ) -> tuple[pl.DataFrame, dict[str, pl.DataFrame]]:
-    """Rows in time, and the late ones as they entered the step, for `Result.late`."""
-    late = rows[by].to_numpy() <= closed
-    if not late.any():
+    """Rows in time, and the late ones as they entered the step."""
+    mask = rows[by] <= closed
+    if not mask.any():
         return rows, {}
-    mask = pl.Series(late)
     return rows.filter(~mask), {"": as_entered(rows.filter(mask))}
-
-
-def differing(was: pl.DataFrame, now: pl.DataFrame) -> pl.Series:
-    """Whether rows side by side differ in any column."""
-    differs = pl.Series([False]).new_from_index(0, was.height)
-    for name in was.columns:
-        differs = differs | was[name].ne_missing(now[name])
-        if was.schema[name].is_float() and (was[name] == 0).any():
-            # 0.0 and -0.0 are equal, but not written alike
-            differs = differs | (1 / was[name]).ne_missing(1 / now[name])
-    return differs
-
-
-def begins(keys: list[str]) -> pl.Expr:
-    """Whether a row, of rows sorted by key, is the first one of its key."""
-    other = (pl.col(name).ne_missing(pl.col(name).shift()) for name in keys)
-    return pl.any_horizontal(*other) | (pl.int_range(pl.len()) == 0)
-
-
-def event_name() -> pl.Expr:
-    """One text for each row of a stream: its record, and its place in it if there are several."""
-    within = pl.concat_str("__pos", pl.lit("-"), "__sub")
-    return pl.when(pl.col("__sub") == 0).then(pl.col("__pos").cast(pl.String)).otherwise(within)

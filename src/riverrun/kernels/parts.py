@@ -10,6 +10,16 @@ import polars as pl
 
 
 @dataclass(frozen=True)
+class Since:
+    """Of an aggregate that a program got while its state was there already."""
+
+    generation: int
+    """Tells its parts from those of others that had its name before."""
+    empty: bytes
+    """Its parts where no row has come since: a packed frame of one row."""
+
+
+@dataclass(frozen=True)
 class Aggregation:
     """One result column: what is computed, over which expression."""
 
@@ -31,14 +41,23 @@ class Aggregation:
     values: tuple[str | int | float | bool, ...] = ()
     compared_to: int = 0
     """Microseconds to the earlier window that the result is compared with; 0 is none."""
+    falls: bool = False
+    """Whether a window without rows is compared with an earlier one that had some."""
     own: Any = None
     """What is known of an aggregate of the user's own, if it is one."""
+    since: Since | None = None
+    """Where it is younger than its step's state: nothing is known of rows that came before."""
+
+    @property
+    def kept_as(self) -> str:
+        """The name of its parts."""
+        return self.name if self.since is None else f"{self.name}@{self.since.generation}"
 
     @property
     def frozen(self) -> dict[str, Any]:
         """What its parts depend on."""
-        found = asdict(replace(self, own=None))
-        del found["own"]
+        found = asdict(replace(self, own=None, since=None))
+        del found["own"], found["since"], found["falls"]
         if self.other is None:  # as checkpoints have it that know of none
             del found["other"]
         return found if self.own is None else {**found, "state": self.own.state.ddl()}
@@ -82,6 +101,15 @@ class Kind:
         return {part.suffix: f"__{name}__{part.suffix}" for part in self.parts}
 
 
+def younger(kind: Kind) -> Kind:
+    """The same where nothing is known of rows that came before: no result without any since."""
+    return replace(
+        kind,
+        parts=(*kind.parts, KNOWN),
+        result=lambda parts, each: pl.when(parts["known"]).then(kind.result(parts, each)),
+    )
+
+
 def total(suffix: str) -> Callable[[Parts], pl.Expr]:
     """Merges by summing."""
     return lambda parts: parts[suffix].sum()
@@ -92,6 +120,8 @@ def of_lists(change: Callable[[pl.Series], pl.Series]) -> Change:
     return lambda rows, columns: rows.with_columns(change(rows[columns["v"]]))
 
 
+KNOWN = Part("known", "count(*) > 0", lambda parts: parts["known"].any(), "true")
+"""Of an aggregate that is younger than its step's state: whether any row has come since."""
 N = Part("n", "count({x})", total("n"), "({given})::BIGINT")
 SIGNED_N = Part("n", "coalesce(sum(__op) FILTER ({given}), 0)::BIGINT", total("n"))
 S = Part("s", "coalesce(sum({x}), 0)::{sum}", total("s"), "coalesce({x}, 0)::{sum}")

@@ -54,3 +54,9 @@ def in_polars(pos: pl.Expr) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
 
 def partitions(positions: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.bit_wise_and(pc.shift_right(positions, PARTITION), PARTITIONS - 1)
+
+
+def event_name() -> pl.Expr:
+    """One text for each row of a stream: its record, and its place in it if there are several."""
+    within = pl.concat_str("__pos", pl.lit("-"), "__sub")
+    return pl.when(pl.col("__sub") == 0).then(pl.col("__pos").cast(pl.String)).otherwise(within)

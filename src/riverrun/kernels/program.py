@@ -9,18 +9,22 @@ from typing import Literal
 
 from riverrun.clock import Pace
 from riverrun.columns import RowForm
+from riverrun.control import FORGET, Command
 from riverrun.edges import Edge
 from riverrun.errors import Location
+from riverrun.forgetting import KeyPlace
+from riverrun.forgetting.declared import Personal
 from riverrun.formats import JSON, Format
 from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.operator import Operator
+from riverrun.kernels.revealing import with_place
 from riverrun.outputs import Delivery, OutputSpec
 from riverrun.partitions import Partition
 from riverrun.schema import Schema
 from riverrun.times import EventTime, ExpressionTime
 
-CLOSED = "/*\x01closed*/"
+CLOSED = "$closed::BIGINT"
 """Stands in a query for the last slot that is closed."""
 
 
@@ -43,9 +47,10 @@ class Branch:
     on_error: OnError = "set aside"
     """What happens to rows that the query fails on."""
 
-    def when_closed(self, slot: int) -> str:
+    def when_closed(self, slot: int) -> tuple[str, dict[str, int]]:
+        """The query, and the values of its parameters."""
         assert self.query is not None
-        return self.query.replace(CLOSED, str(slot))
+        return self.query, {"closed": slot} if CLOSED in self.query else {}
 
 
 @dataclass(frozen=True)
@@ -71,9 +76,18 @@ class ReadTopic:
     it."""
     own: bool = False
     """Whether the program writes the topic itself, to read it again."""
+    shared: bool = False
+    """Whether the program may write the topic beside others."""
     format: Format = JSON
+    history: str = ""
+    """Of a topic that is read once, up to the end it had: the version of what is made of it. It is
+    read again from its beginning when that is another one."""
     captured: str | None = None
     """The table of a database whose changes it holds, in words."""
+    files: str | None = None
+    """The pattern of the files that are read in place of a topic."""
+    personal: tuple[Personal, ...] = ()
+    """Columns that are sealed when they are read."""
     index: int = 0
     """Its number in positions: the compiler counts the program's topics."""
     metadata: frozenset[str] = frozenset()
@@ -112,6 +126,8 @@ class PlacedStep:
     """What moves its clock: topics, and how long to wait for each."""
     awaited: Mapping[str, Pace]
     """The same of the input that rows wait for, if there is one."""
+    was: str | None = None
+    """The name that its state was kept under before."""
 
     @property
     def name(self) -> str:
@@ -164,6 +180,22 @@ class Program:
     """Those of one's own that queries call."""
     loading: Loading = field(default_factory=Loading)
     timings: tuple[Timing, ...] = ()
+    keys: KeyPlace = field(default_factory=KeyPlace)
+    """Where the keys of personal values are."""
+
+    @property
+    def personal(self) -> tuple[ReadTopic, ...]:
+        """Topics of which something is sealed when it is read."""
+        return tuple(source for source in self.sources if source.personal)
+
+    def with_keys(self, place: KeyPlace) -> Program:
+        return replace(self, keys=place, functions=with_place(self.functions, place))
+
+    def forget(self, commands: Iterable[Command]) -> None:
+        """What commands of committed batches ask: no batch that is run again needs the keys."""
+        for each in commands:
+            if each.kind == FORGET:
+                self.keys.store().destroy(bytes.fromhex(each.target))
 
     def with_keepers(self, partitions: Iterable[Partition]) -> list[Partition]:
         """Partitions, and what keeps other times of the same records."""
@@ -190,6 +222,17 @@ class Program:
         """Whether one task writes all that comes of a batch."""
         return any(step.does.one_writer for step in self.steps)
 
+    @cached_property
+    def followed(self) -> bool:
+        """Whether readers of an output ask which records it holds."""
+        return any(output.sink.followed() for output in self.outputs)
+
+    @property
+    def tables(self) -> dict[str, Schema]:
+        """The steps whose rows can be asked for, and their columns."""
+        asked = (step for step in self.steps if step.does.standing is not None)
+        return {step.name: step.does.table.visible.with_plain_times for step in asked}
+
     @property
     def late_alerts(self) -> dict[str, float]:
         """The share of late rows beyond which there is an alert, by step."""
@@ -206,6 +249,11 @@ class Program:
         """What is read and written."""
         written = {output.sink.kafka_topic() for output in self.outputs}
         return tuple(topic for topic in self.topics if topic in written)
+
+    @property
+    def histories(self) -> dict[str, str]:
+        """Topics that are read once, and the version of what is made of them."""
+        return {source.topic: source.history for source in self.sources if source.history}
 
     def source(self, topic: str) -> ReadTopic:
         return next(source for source in self.sources if source.topic == topic)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from riverrun.columns import ROW, ROWS
 from riverrun.durations import END
 from riverrun.edges import DEAD, Edge
+from riverrun.formats.query import NONE, Values
 from riverrun.kernels.chunks import Chunk, by_page, pack, with_hash
 from riverrun.kernels.isolation import isolated
 from riverrun.kernels.letters import Failure, judge, letters_table
@@ -67,19 +68,24 @@ class Router:
     ) -> pa.Table:
         if branch.query is None:
             return rows
-        query = self._query(branch, rows, clocks)
+        query, values = self._query(branch, rows, clocks)
         if branch.form == "changes":
             # one that is left out would make the table wrong from then on
-            return self.evaluator.checked(query, rows, branch.line)
+            return self.evaluator.checked(query, rows, branch.line, values=values)
         made, failed = isolated(
-            self.evaluator, query, rows, line=branch.line, on_error=branch.on_error
+            self.evaluator,
+            query,
+            rows,
+            line=branch.line,
+            on_error=branch.on_error,
+            values=values,
         )
         failures += failed
         if ROW in made.column_names and made[ROW].null_count == made.num_rows:
             return made.drop_columns([ROW])
         return made
 
-    def _query(self, branch: Branch, rows: pa.Table, clocks: Clocks) -> str:
+    def _query(self, branch: Branch, rows: pa.Table, clocks: Clocks) -> tuple[str, Values]:
         """Rows are combined if none can be late: a window ends after each of its events."""
         if branch.target not in self.program.steps_at:
             return branch.when_closed(END)
@@ -88,7 +94,7 @@ class Router:
         if branch.combined is not None and rows.num_rows:
             earliest = pc.min(rows["__at"]).cast(pa.int64()).as_py()
             if earliest + branch.patience >= clock:
-                return branch.combined
+                return branch.combined, NONE
         return branch.when_closed(step.does.last_closed(clock))
 
     def frame(self, edge: Edge, rows: pa.Table) -> pl.DataFrame:

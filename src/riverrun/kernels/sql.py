@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
 
 from riverrun.errors import JobError, Location, ProgramError
-from riverrun.formats.query import in_order, whole
+from riverrun.formats.query import NONE, Queries, Values, in_order
 from riverrun.kernels.functions import Calls, Function
 from riverrun.schema import UNFIT, Schema, first_line, literal, schema_of
 
 CLOCK_WORDS = frozenset(
     {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
 )
+
+
+PUBLIC = "public"
+"""What is computed inside of it from personal values is not personal: the program says so."""
+
+MOST = 20_000
+_types: dict[tuple[str, Schema], str] = {}
+"""Types that were asked for: thousands of rules name the same columns."""
 
 
 class Evaluator:
@@ -30,23 +38,21 @@ class Evaluator:
         self.connection = in_order()
         self.calls = Calls(functions)
         self.calls.install(self.connection)
+        declare_public(self.connection)
+        self.queries = Queries(self.connection)
 
-    def run(self, query: str, **tables: pa.Table) -> pa.Table:
-        for name, table in tables.items():
-            self.connection.register(name, whole(table))
+    def run(self, query: str, values: Values = NONE, **tables: pa.Table) -> pa.Table:
+        """`values` are those of the query's parameters."""
         self.calls.error = None
         try:
-            return self.connection.sql(query).to_arrow_table()
+            return self.queries.run(query, values, tables)
         except duckdb.Error as error:
             raise (self.calls.taken() or error) from error
-        finally:
-            for name in tables:
-                self.connection.unregister(name)
 
-    def checked(self, query: str, rows: pa.Table, line: str) -> pa.Table:
+    def checked(self, query: str, rows: pa.Table, line: str, *, values: Values = NONE) -> pa.Table:
         """Changes of a table cannot be set aside: an expression that fails on one stops the job."""
         try:
-            return self.run(query, rows=rows)
+            return self.run(query, values, rows=rows)
         except duckdb.Error as error:
             raise JobError(
                 "an expression fails on a row",
@@ -85,25 +91,38 @@ def _functions() -> Mapping[str, str]:
 def _checker() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     connection.execute("SET TimeZone='UTC'")
+    declare_public(connection)
     return connection
+
+
+def declare_public(connection: duckdb.DuckDBPyConnection) -> None:
+    connection.execute(f"CREATE TEMP MACRO {PUBLIC}(x) AS x")
 
 
 def type_of(expression: str, schema: Schema, where: object) -> str:
     """The expression's type over the columns, or an error that says what is wrong with it."""
     visible = where.visible if isinstance(where, Location) else {}
+    text, key = expression.lower(), (expression, schema)
+    if any(name in text for name in visible):  # functions of one name may be two
+        return _type_of(expression, schema, where, visible)
+    if key not in _types:
+        found = _type_of(expression, schema, where, {})
+        if len(_types) >= MOST:
+            _types.clear()
+        _types[key] = found
+    return _types[key]
+
+
+def _type_of(
+    expression: str, schema: Schema, where: object, visible: Mapping[str, Function]
+) -> str:
     called = _refuse_unstable(expression, where)
-    # a subquery has no columns but those of the schema, and no name
-    query = f"SELECT ({expression}) AS result FROM (FROM checked)"
-    checker = _checker()
-    checker.execute(f"CREATE OR REPLACE TEMP TABLE checked ({schema.ddl()})")
+    own = [visible[name] for name in sorted(called & visible.keys())]
     try:
-        with _knowing(visible[name] for name in sorted(called & visible.keys())):
-            rows = checker.execute(f"DESCRIBE {query}").fetchall()
-            # some constants, such as patterns, are looked at only when it runs
-            checker.execute(query)
+        with _knowing(own):
+            found = _bound(expression, schema)
     except duckdb.Error as error:
         raise _explained(error, expression, schema, where) from error
-    found = str(rows[0][1])
     if found.startswith("TUPLE"):
         raise ProgramError(
             "an expression gives more than one value",
@@ -112,6 +131,17 @@ def type_of(expression: str, schema: Schema, where: object) -> str:
             hint="give each expression as an argument of its own",
         )
     return found
+
+
+def _bound(expression: str, schema: Schema) -> str:
+    # a subquery has no columns but those of the schema, and no name
+    query = f"SELECT ({expression}) AS result FROM (FROM checked)"
+    checker = _checker()
+    checker.execute(f"CREATE OR REPLACE TEMP TABLE checked ({schema.ddl()})")
+    rows = checker.execute(f"DESCRIBE {query}").fetchall()
+    # some constants, such as patterns, are looked at only when it runs
+    checker.execute(query)
+    return str(rows[0][1])
 
 
 def value_type(expression: str, schema: Schema, where: object) -> str:
@@ -154,7 +184,7 @@ def _explained(error: duckdb.Error, expression: str, schema: Schema, where: obje
 
 
 @contextmanager
-def _knowing(functions: Iterator[Function]) -> Iterator[None]:
+def _knowing(functions: Iterable[Function]) -> Iterator[None]:
     """While expressions that call them are checked."""
     known = Calls(functions)
     known.install(_checker())
@@ -178,26 +208,40 @@ def is_free(name: str) -> bool:
         return False
 
 
-def _refuse_unstable(expression: str, where: object) -> set[str]:
+def _refuse_unstable(expression: str, where: object) -> frozenset[str]:
     """The names of the functions that it calls."""
+    parsed = _parsed(expression)
+    if parsed.statements != 1:
+        raise ProgramError("an expression is more than one statement", where=where, got=expression)
+    for name, reason in parsed.refused:
+        raise ProgramError(
+            f"{name} cannot be used in an expression", where=where, got=expression, hint=reason
+        )
+    return parsed.functions
+
+
+class Parsed(NamedTuple):
+    """What an expression is made of."""
+
+    statements: int
+    functions: frozenset[str] = frozenset()
+    refused: tuple[tuple[str, str], ...] = ()
+    """What cannot stand in an expression, and why."""
+
+
+@lru_cache(maxsize=1024)
+def _parsed(expression: str) -> Parsed:
     query = f"SELECT ({expression})"
     try:
-        statements = _checker().extract_statements(query)
+        statements = len(_checker().extract_statements(query))
     except duckdb.Error:
-        return set()  # a syntax error: DESCRIBE says where it is
-    if len(statements) != 1:
-        raise ProgramError("an expression is more than one statement", where=where, got=expression)
+        return Parsed(1)  # a syntax error: DESCRIBE says where it is
+    if statements != 1:
+        return Parsed(statements)
     nodes = list(_nodes(query))
-    for node in nodes:
-        reason = _reason(node)
-        if reason:
-            raise ProgramError(
-                f"{_name(node)} cannot be used in an expression",
-                where=where,
-                got=expression,
-                hint=reason,
-            )
-    return {str(n["function_name"]).lower() for n in nodes if n.get("class") == "FUNCTION"}
+    functions = [str(n["function_name"]).lower() for n in nodes if n.get("class") == "FUNCTION"]
+    refused = tuple((_name(node), reason) for node in nodes if (reason := _reason(node)))
+    return Parsed(1, frozenset(functions), refused)
 
 
 def _nodes(query: str) -> Iterator[dict[str, Any]]:
@@ -235,6 +279,43 @@ def _walk(value: Any) -> Iterator[dict[str, Any]]:
     elif isinstance(value, list):
         for item in value:
             yield from _walk(item)
+
+
+class Names(NamedTuple):
+    """The columns whose values an expression reads, in lower case."""
+
+    every: frozenset[str]
+    kept_private: frozenset[str]
+    """Those outside of `public(…)`."""
+
+
+@lru_cache(maxsize=1024)
+def names_in(expression: str) -> Names:
+    """Whether a column is null is no value of it."""
+    serialized = _checker().execute(
+        f"SELECT json_serialize_sql({literal(f'SELECT ({expression})')})"
+    )
+    every, inside = set[str](), set[str]()
+    _note_names(json.loads(serialized.fetchall()[0][0]), every, inside, public=False)
+    return Names(frozenset(every), frozenset(inside))
+
+
+def _note_names(value: Any, every: set[str], private: set[str], *, public: bool) -> None:
+    if isinstance(value, list):
+        for each in value:
+            _note_names(each, every, private, public=public)
+    if not isinstance(value, dict):
+        return
+    if value.get("class") == "COLUMN_REF":
+        every.add(value["column_names"][0].lower())
+        private.update(() if public else {value["column_names"][0].lower()})
+        return
+    null = value.get("type") in ("OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL")
+    if null and value["children"][0].get("class") == "COLUMN_REF":
+        return
+    declared = value.get("class") == "FUNCTION" and value["function_name"].lower() == PUBLIC
+    for each in value.values():
+        _note_names(each, every, private, public=public or declared)
 
 
 def schema_after(query: str, schema: Schema) -> Schema:

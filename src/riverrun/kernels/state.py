@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -20,6 +21,14 @@ import polars as pl
 
 from riverrun.durations import BEGINNING, END
 from riverrun.kernels.chunks import pack, unpack
+
+Fitted = Callable[[pl.DataFrame], pl.DataFrame]
+"""Makes rows that an earlier version of a program kept what this one keeps."""
+
+
+def as_it_is(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows
+
 
 FAN = 4
 """So many segments of about one size (within this factor) are merged into one."""
@@ -150,6 +159,16 @@ class SegmentList:
     def _match(self) -> list[str]:
         return ["__hash", *self.keys]
 
+    def have(self, columns: Mapping[str, pl.DataType]) -> None:
+        """Rows that were kept when there were other columns get these; what is new is null."""
+        for segment in self.segments:
+            if segment.rows.columns != list(columns):
+                known = set(segment.rows.columns)
+                segment.rows = segment.rows.select(
+                    name if name in known else pl.lit(None, type).alias(name)
+                    for name, type in columns.items()
+                )
+
     def lookup(self, wanted: pl.DataFrame) -> pl.DataFrame | None:
         """The standing rows with the windows and keys wanted, each once."""
         if not self.segments or not wanted.height:
@@ -178,6 +197,14 @@ class SegmentList:
         parts = (between(segment.rows, low, high) for segment in self.segments)
         return [part for part in parts if part.height]
 
+    def standing(self, closed: int = BEGINNING) -> pl.DataFrame | None:
+        """All standing rows of windows after `closed`."""
+        parts = self.between(closed, END)
+        if not parts:
+            return None
+        rows = self.newest(parts)
+        return rows.filter(~pl.col("__dead")) if "__dead" in rows.columns else rows
+
     def due(self, low: int, high: int) -> pl.DataFrame | None:
         """The standing rows with low < `__until` <= high."""
         parts = [segment.due(low, high) for segment in self.segments]
@@ -191,6 +218,11 @@ class SegmentList:
 
     def last_time(self) -> int:
         return max((segment.last_time for segment in self.segments), default=BEGINNING)
+
+    def size(self) -> tuple[int, int]:
+        """Rows and bytes, with those that are replaced or have ended and are not merged yet."""
+        rows = sum(segment.rows.height for segment in self.segments)
+        return rows, sum(segment.size for segment in self.segments)
 
     def newest(self, parts: list[pl.DataFrame]) -> pl.DataFrame:
         """The rows that no later part replaces."""
@@ -279,12 +311,12 @@ class SegmentCache:
     by_scope: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     size: int = 0
 
-    def get(self, scope: str, segment: str, store: Store) -> Segment:
+    def get(self, scope: str, segment: str, store: Store, fitted: Fitted = as_it_is) -> Segment:
         key = (scope, segment)
         if key in self.held:
             self.held.move_to_end(key)
             return self.held[key]
-        found = Segment(segment, unpack(store.get(segment)))
+        found = Segment(segment, fitted(unpack(store.get(segment))))
         self.keep(scope, found)
         return found
 

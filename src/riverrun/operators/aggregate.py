@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -28,16 +28,20 @@ from riverrun.kernels.operator import (
     Leaving,
     Operator,
     Result,
+    Standing,
     StepState,
     Words,
 )
 from riverrun.kernels.own_aggregates import Own, errors_of
 from riverrun.kernels.parts import Aggregation
+from riverrun.kernels.younger import fitted
+from riverrun.operators.aggregate_words import aggregate_data, call_text
+from riverrun.operators.keep import keeping
 from riverrun.own_aggregates import Aggregate as OwnAggregate
 from riverrun.plan.building import origin_name
 from riverrun.plan.nodes import Node, Step
 from riverrun.plan.rows import changes
-from riverrun.schema import Column, Schema, plain
+from riverrun.schema import Column, Schema
 
 Emit = Literal["changes", "ready", "final"]
 
@@ -56,6 +60,11 @@ class Window(ABC):
     @abstractmethod
     def text(self) -> str | None:
         """For people; None for the window that never ends."""
+
+    @property
+    def kept(self) -> str:
+        """How long one without an end is kept, for people."""
+        return "for ever"
 
     @property
     @abstractmethod
@@ -103,10 +112,45 @@ class Window(ABC):
         """The kernel."""
 
     @property
+    def standing(self) -> StandingWindows | None:
+        """The results of windows that are not closed at a clock, whether they have been emitted or
+        not, by the state that `advance` keeps; None if nobody can ask for them."""
+        return None
+
+    @property
     def closes(self) -> bool:
         return self.text is not None
 
+    @property
+    def ends(self) -> bool:
+        """Whether rows of state go by themselves."""
+        return self.closes
 
+    @property
+    def leaves_rows(self) -> bool:
+        """Whether results stay when the rows of state go."""
+        return self.closes
+
+    @property
+    def late(self) -> bool:
+        """Whether rows can be late."""
+        return self.closes
+
+    def frozen(self) -> dict[str, Any]:
+        """What state depends on, beside the kind."""
+        return asdict(self)
+
+    def settings(self) -> dict[str, Any]:
+        """What may change while state stays."""
+        return {}
+
+    def fitted(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows of state as they were kept under other settings, as they are kept now."""
+        return rows
+
+
+StandingWindows = Callable[[Any, StepState, int], pl.DataFrame | None]
+"""The step, what it keeps, and the clock: see `Operator.standing`."""
 W_co = TypeVar("W_co", bound=Window, covariant=True)
 
 
@@ -127,7 +171,7 @@ class Aggregate(Operator, Generic[W_co]):
     @property
     def inputs(self) -> tuple[Input, ...]:
         takes: RowForm = "changes" if self.signed else "facts"
-        return (Input(takes=takes, late=self.window.closes, late_alert=self.late_alert),)
+        return (Input(takes=takes, late=self.window.late, late_alert=self.late_alert),)
 
     @property
     def leaving(self) -> Leaving:
@@ -140,8 +184,8 @@ class Aggregate(Operator, Generic[W_co]):
         return list(self.keys)
 
     def words(self) -> Words:
-        calls = [(each.name, _call(each)) for each in self.aggregations]
-        typed = [(each.name, f"{_call(each)}: {each.type}") for each in self.aggregations]
+        calls = [(each.name, call_text(each)) for each in self.aggregations]
+        typed = [(each.name, f"{call_text(each)}: {each.type}") for each in self.aggregations]
         per = [f"per {self._window_words()}"] if self.window.closes else []
         return Words(
             [("window", self._window_words()), ("emit", self.emit), *typed],
@@ -150,30 +194,35 @@ class Aggregate(Operator, Generic[W_co]):
                 "window": self.window.text,
                 "updatable": duration_text(self.updatable) if self.window.closes else None,
                 "emit": self.emit,
-                "aggregates": [_aggregate_data(each) for each in self.aggregations],
+                "aggregates": [aggregate_data(each) for each in self.aggregations],
             },
         )
 
     def _window_words(self) -> str:
         if not self.window.closes:
-            return "none: one row per key, for ever"
+            return f"none: one row per key, {self.window.kept}"
         alert = "" if self.late_alert is None else f", late_alert {self.late_alert:g}"
         return f"{self.window.text}, updatable {duration_text(self.updatable)}{alert}"
 
     def frozen(self) -> dict[str, Any]:
         return {
-            "window": {"kind": self.window.kind, **asdict(self.window)},
+            "window": {"kind": self.window.kind, **self.window.frozen()},
             "aggregates": [each.frozen for each in self.aggregations],
         }
 
     def settings(self) -> dict[str, Any]:
-        return {"emit": self.emit, "updatable": self.updatable, "late_alert": self.late_alert}
+        emitted = {"emit": self.emit, "updatable": self.updatable, "late_alert": self.late_alert}
+        return emitted | self.window.settings()
 
     def last_closed(self, clock: int) -> int:
         return self.window.last_closed(clock - self.updatable)
 
     def done(self, clock: int) -> int:
         return self.window.done(clock - self.updatable)
+
+    @property
+    def holds(self) -> bool:
+        return self.emit != "changes"
 
     def closes(self, last: int) -> int:
         """What is corrected later has been given all the same."""
@@ -185,6 +234,26 @@ class Aggregate(Operator, Generic[W_co]):
     def advance(self, state: StepState, batch: Batch) -> Result:
         with errors_of(self._own):
             return self.window.advance(self, state, batch)
+
+    def fitted(self, rows: pl.DataFrame) -> pl.DataFrame:
+        return self.window.fitted(fitted(rows, self.aggregations))
+
+    def grows(self, tables: list[str]) -> str | None:
+        if self.window.ends:
+            return None
+        return super().grows(tables) if self.signed else f"a row of every {', '.join(self.keys)}"
+
+    def leaves_rows(self) -> bool:
+        return self.window.leaves_rows
+
+    @property
+    def standing(self) -> Standing | None:
+        return None if self.window.standing is None else self._standing
+
+    def _standing(self, state: StepState, clock: int) -> pl.DataFrame | None:
+        assert self.window.standing is not None
+        with errors_of(self._own):
+            return self.window.standing(self, state, clock)
 
     @property
     def wakes_with_tick(self) -> bool:
@@ -238,6 +307,7 @@ def aggregate(
     keys: tuple[str, ...],
     name: str | None,
     window: Window,
+    keep: int | None,
     updatable: int,
     emit: Emit,
     late_alert: float | None,
@@ -252,7 +322,7 @@ def aggregate(
         aggregation(each, agg, schema, at, step=step, signed=signed, windowed=window.closes)
         for each, agg in aggregates.items()
     )
-    _check_comparisons(window, made, at)
+    _check_comparisons(window, made, emit, at)
     columns = window.columns(schema, keys) + tuple(c for a in made for c in result_columns(a))
     refuse_clash(columns, at)
     does = Aggregate(
@@ -270,7 +340,7 @@ def aggregate(
         signed=signed,
         late_alert=late_alert,
     )
-    return Step((rows,), does)
+    return Step((keeping(rows, keep, f"{step}_kept", at),), does)
 
 
 def check_window(rows: Node, window: object, late_alert: object, at: Location) -> None:
@@ -291,7 +361,9 @@ def check_window(rows: Node, window: object, late_alert: object, at: Location) -
         )
 
 
-def _check_comparisons(window: Window, made: tuple[Aggregation, ...], at: Location) -> None:
+def _check_comparisons(
+    window: Window, made: tuple[Aggregation, ...], emit: Emit, at: Location
+) -> None:
     every = window.compared()
     for each in made:
         if not each.compared_to:
@@ -308,35 +380,14 @@ def _check_comparisons(window: Window, made: tuple[Aggregation, ...], at: Locati
                 where=at,
                 got=f"{duration_text(each.compared_to)}, windows every {duration_text(every)}",
             )
+        if each.falls and emit == "changes":
+            raise ProgramError(
+                f"{each.name!r} has no row of windows that are not over",
+                where=at,
+                got='falls=True, emit="changes"',
+                hint='emit="ready", or "final"',
+            )
         if not is_number(each.type):
             raise ProgramError(
                 f"{each.name!r} cannot be compared: it is no number", where=at, got=each.type
             )
-
-
-_VALUES = {"approx_counts": "of", "histogram": "edges"}
-"""What the values of an aggregate are called."""
-
-
-def _call(each: Aggregation) -> str:
-    fractions = [f"{fraction:g}" for fraction in each.fractions]
-    listed = each.type.endswith("[]")
-    arguments = [
-        plain(each.expression or ""),
-        plain(each.other or ""),
-        f"[{', '.join(fractions)}]" if fractions and listed else "".join(fractions),
-        f"k={each.k}" if each.k else "",
-        f"weight={plain(each.weight)}" if each.weight else "",
-        f"{_VALUES[each.kind]}={list(each.values)}" if each.values else "",
-    ]
-    text = f"{each.kind}({', '.join(argument for argument in arguments if argument)})"
-    period = each.compared_to
-    return f"{text} compared to {duration_text(period)} before" if period else text
-
-
-def _aggregate_data(aggregation: Aggregation) -> dict[str, Any]:
-    """What it computes over what, and the options that it has."""
-    found = vars(aggregation)
-    shown = ("name", "kind", "expression", "type")
-    options = ("fractions", "k", "weight", "other", "values", "compared_to")
-    return {each: found[each] for each in (*shown, *(o for o in options if found[o]))}

@@ -2,18 +2,21 @@
 
 A change may leave out large values that stayed as they were: they are taken from the row that is
 kept. Truncating deletes what its partition has told before. A row that refers to a value that
-nobody knows is set aside, and changes nothing.
+nobody knows is set aside, and changes nothing. What the source says of a row before its change is a
+check on the row that is kept, and never taken for it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Literal, TypeGuard
 
 import polars as pl
 
-from riverrun.columns import GONE, PLACE, TRUNCATED
-from riverrun.durations import BEGINNING, END
+from riverrun.columns import BEFORE, GONE, PLACE, TRUNCATED
+from riverrun.durations import BEGINNING
+from riverrun.formats.query import arrow_schema
 from riverrun.kernels import positions
 from riverrun.kernels.letters import Failure, Place, judge
 from riverrun.kernels.operator import (
@@ -25,20 +28,26 @@ from riverrun.kernels.operator import (
     Operator,
     PlainOperator,
     Result,
+    Standing,
     StepState,
     Words,
 )
 from riverrun.kernels.program import ReadTopic
 from riverrun.kernels.state import SegmentList
+from riverrun.operators.before import OTHERWISE, differences, doubt
 from riverrun.operators.to_table import beside, replaced
+from riverrun.partitions import short
 from riverrun.plan.nodes import Node, Step
-from riverrun.schema import column_list
+from riverrun.schema import Schema, column_list
 
 KEPT = "__kept"
 """Of a change: the columns that it leaves as they were."""
 BARE = "__bare"
 """Of a deletion: whether its record had no value. One that follows another tells nothing new."""
 ORDER = list(PLACE[1:])
+VERSIONS = ".versions"
+"""Ends the name of a step that tells versions."""
+LOST = "the value is not in the record, and none before it is known"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +76,7 @@ class Captured(PlainOperator):
         if number == 1:
             columns = column_list((*self.keys, *PLACE))
             return Entry(f"SELECT {columns}, {NO_SLOT} FROM {rows} WHERE {TRUNCATED}")
-        columns = column_list((*self.schema.names, *PLACE, GONE, KEPT))
+        columns = column_list((*self.schema.names, *PLACE, GONE, KEPT, BEFORE))
         bare = f"{TRUNCATED} IS NULL AS {BARE}"
         truncates = f"coalesce({TRUNCATED}, false)"
         return Entry(f"SELECT {columns}, {bare}, {NO_SLOT} FROM {rows} WHERE NOT {truncates}")
@@ -86,10 +95,20 @@ class Captured(PlainOperator):
         return None if self.whole else f"SELECT * FROM {rows}"
 
     def telling_versions(self) -> Operator | None:
-        return replace(self, form="versions", name=f"{self.name}.versions")
+        return replace(self, form="versions", name=f"{self.name}{VERSIONS}")
+
+    @property
+    def standing(self) -> Standing:
+        return lambda state, clock: self._kept(state).standing()
+
+    def _kept(self, state: StepState) -> SegmentList:
+        """The rows, with the columns that the table has now."""
+        kept = state.rows()
+        kept.have(_kept_columns(self.schema))
+        return kept
 
     def advance(self, state: StepState, batch: Batch) -> Result:
-        result, kept = Result(), state.rows()
+        result, kept = Result(), self._kept(state)
         told = _Told(self, kept, batch).rows()
         if told is None:
             return result
@@ -97,6 +116,7 @@ class Captured(PlainOperator):
         result.failed = judge(failures, batch.topics)
         if not told.height:
             return result
+        self._compare(told, kept, result)
         columns, key = self.schema.names, ["__hash", *self.keys]
         new = told.sort(ORDER).unique(key, keep="last", maintain_order=True)
         old = beside(kept, new, key)
@@ -107,7 +127,7 @@ class Captured(PlainOperator):
         else:
             result.changes += found.changes
         written = found.rows.filter(found.differs)
-        written = written.select("__slot", "__hash", *columns, "__pos", "__revision", "__dead")
+        written = written.select(list(_kept_columns(self.schema)))
         kept.append(written.sort("__slot", "__hash"), BEGINNING)
         return result
 
@@ -130,6 +150,18 @@ class Captured(PlainOperator):
         failures = [self._failure(r, left_out) for r in rows.filter(lost).iter_rows(named=True)]
         return rows.filter(~lost & (pl.col("__pos") >= 0)).select(told.columns), failures
 
+    def _compare(self, told: pl.DataFrame, kept: SegmentList, result: Result) -> None:
+        """What the source says of rows before their change is held against those that are kept."""
+        if told[BEFORE].null_count() == told.height:
+            return
+        key = ["__hash", *self.keys]
+        changed = told.filter(pl.col(BEFORE).is_not_null()).select(key)
+        rows = self._after_those_kept(told.join(changed, on=key, how="semi"), kept)
+        found = differences(rows.sort(*key, *ORDER), self.schema, key)
+        if found:
+            result.failed.causes[f"{self.name}: {OTHERWISE}"] = len(found)
+            result.doubt = doubt(found)
+
     def _without_echoes(self, told: pl.DataFrame, kept: SegmentList) -> pl.DataFrame:
         """Without records that have no value where the row is gone already: their time is that of
         the record, when the row may long be there again."""
@@ -150,11 +182,19 @@ class Captured(PlainOperator):
 
     def _failure(self, row: dict[str, Any], left_out: list[str]) -> Failure:
         lost = ", ".join(name for name in left_out if row[f"__lost:{name}"])
-        cause = f"the value is not in the record, and none before it is known: {lost}"
+        cause = f"{LOST}: {lost}"
         place = Place(*(row[name] for name in PLACE))
         key = {name: row[name] for name in self.keys}
         shown = {name: row[name] for name in self.schema.names}
         return Failure(place, self.name, cause, self.on_error, key, shown)
+
+
+@cache
+def _kept_columns(schema: Schema) -> dict[str, pl.DataType]:
+    """What a row of state has."""
+    own = pl.DataFrame(pl.from_arrow(arrow_schema(schema).empty_table())).schema
+    after = {"__pos": pl.Int64(), "__revision": pl.Int64(), "__dead": pl.Boolean()}
+    return {"__slot": pl.Int64(), "__hash": pl.UInt64(), **own, **after}
 
 
 def _lost(name: str, lost: pl.Expr | None = None) -> pl.Expr:
@@ -184,8 +224,8 @@ class _Told:
         first = positions.first_of_partition(truncate["__pos"])
         before = pl.col("__pos").is_between(first, truncate["__pos"], closed="left")
         parts = [self.batch.rows] if self.batch.rows is not None else []
-        if standing := self.kept.between(BEGINNING, END):
-            parts.append(self.kept.newest(standing).filter(~pl.col("__dead")))
+        if (standing := self.kept.standing()) is not None:
+            parts.append(standing)
         if not parts:
             return None
         found = pl.concat([each.filter(before).select(self.columns) for each in parts])
@@ -196,6 +236,7 @@ class _Told:
             pl.lit(True).alias(GONE),
             pl.lit(None, pl.List(pl.String)).alias(KEPT),
             pl.lit(False).alias(BARE),
+            pl.lit(None, pl.String).alias(BEFORE),
         )
 
 
@@ -214,7 +255,7 @@ def in_transactions(does: Operator) -> Captured:
 def captured_table(source: ReadTopic) -> Step:
     """The rows of a captured table, by the changes in a topic."""
     does = Captured(
-        name=source.topic,
+        name=short(source.topic),
         keys=source.table_key,
         key_types=tuple(map(source.schema.type_of, source.table_key)),
         schema=source.schema.visible,

@@ -9,8 +9,9 @@ import numpy as np
 import polars as pl
 
 from riverrun.columns import PLACE
-from riverrun.durations import Duration, duration_text, microseconds
+from riverrun.durations import BEGINNING, Duration, duration_text, microseconds
 from riverrun.errors import Location, ProgramError
+from riverrun.kernels.changes import begins
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.operator import (
     Batch,
@@ -20,9 +21,9 @@ from riverrun.kernels.operator import (
     Result,
     StepState,
     Words,
-    begins,
     split_late,
 )
+from riverrun.kernels.state import SegmentList
 from riverrun.plan.building import checked_policy, step_fields
 from riverrun.plan.nodes import Node, Step
 from riverrun.plan.rows import passed_on
@@ -31,6 +32,8 @@ from riverrun.plan.rows import passed_on
 @dataclass(frozen=True, kw_only=True)
 class Deduplicate(PlainOperator):
     within: int
+    in_order: bool
+    """Whether rows wait until the clock has passed them, so that the first is so by its time."""
     key: tuple[str, ...]
     """That rows are written with."""
 
@@ -46,22 +49,31 @@ class Deduplicate(PlainOperator):
         return Entry.of_facts(self.schema.names, rows)
 
     def words(self) -> Words:
-        return Words.of(("keeps", f"the first row within {duration_text(self.within)}"))
+        order = ", in order of time" if self.in_order else ""
+        return Words.of(("keeps", f"the first row within {duration_text(self.within)}{order}"))
 
     def frozen(self) -> dict[str, Any]:
-        return {"within": self.within}
+        return {"within": self.within, "in order": self.in_order}
 
     def last_closed(self, clock: int) -> int:
-        return clock - self.within
+        return clock - 1 if self.in_order else clock - self.within
+
+    @property
+    def holds(self) -> bool:
+        return self.in_order
 
     def advance(self, state: StepState, batch: Batch) -> Result:
         """A row passes if none of its key less than the period away has passed before it."""
         result = Result()
         passed = state.rows(within_key=None)
-        fresh = None
-        if batch.rows is not None:
+        fresh, rows = None, batch.rows
+        if rows is not None:
             closed = self.last_closed(batch.before)
-            rows, result.late = split_late(batch.rows, closed, _as_entered)
+            rows, result.late = split_late(rows, closed, _as_entered)
+        if self.in_order:
+            rows = _released(state.rows("waiting", within_key=None), rows, batch)
+            result.waiting = state.rows("waiting").last_time() >= batch.after
+        if rows is not None and rows.height:
             rows = rows.sort(PLACE)
             first = rows.filter(_passes(self, passed.lookup(_near(self, rows)), rows))
             if first.height:
@@ -79,6 +91,7 @@ def deduplicate(
     columns: tuple[str, ...],
     *,
     within: Duration,
+    in_order: bool,
     name: str | None,
     on_error: OnError | None,
     at: Location,
@@ -93,6 +106,7 @@ def deduplicate(
         schema=rows.schema.visible,
         on_error=checked_policy(on_error, rows, at),
         within=period,
+        in_order=in_order,
         key=passed_on(rows, rows.schema.visible),
     )
     return Step((rows,), does)
@@ -100,6 +114,22 @@ def deduplicate(
 
 def _as_entered(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.drop("__time", "__hash")
+
+
+def _released(waiting: SegmentList, rows: pl.DataFrame | None, batch: Batch) -> pl.DataFrame | None:
+    """Rows that the clock has passed; the others wait."""
+    high = batch.after - 1
+    due = waiting.due(max(batch.before - 1, BEGINNING), high)
+    parts = [] if due is None else [due.drop("__slot", "__until")]
+    held = None
+    if rows is not None and rows.height:
+        passed = pl.col("__time") <= high
+        parts.append(rows.filter(passed))
+        kept = rows.filter(~passed)
+        held = kept.with_columns(pl.lit(0, pl.Int64).alias("__slot"), __until=pl.col("__time"))
+        held = held.sort("__slot", "__hash")
+    waiting.append(held, high)
+    return pl.concat([part.select(parts[0].columns) for part in parts]) if parts else None
 
 
 def _bucket(step: Deduplicate, time: pl.Expr) -> pl.Expr:

@@ -49,6 +49,9 @@ class Gather(PlainOperator):
     def frozen(self) -> dict[str, Any]:
         return {}
 
+    def grows(self, tables: list[str]) -> str | None:
+        return None
+
     def advance(self, state: StepState, batch: Batch) -> Result:
         """Of each key the row that is no more, and the one that is there now."""
         if batch.rows is None:

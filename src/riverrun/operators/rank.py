@@ -9,7 +9,8 @@ places, not by the size of the group.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -23,10 +24,13 @@ from riverrun.kernels.operator import (
     Leaving,
     PlainOperator,
     Result,
+    Standing,
     StepState,
     Words,
 )
 from riverrun.kernels.state import SegmentList
+from riverrun.operators.finished import Finished
+from riverrun.operators.keep import keeping
 from riverrun.plan.building import free_name, step_fields
 from riverrun.plan.nodes import Node, Step
 from riverrun.plan.rows import key_of
@@ -48,6 +52,8 @@ class Rank(PlainOperator):
     descending: bool
     place: str | None
     """The column that tells the place of a row, if there is to be one."""
+    finished: Finished | None
+    """The window that groups belong to and end with, if they do."""
 
     kind = "rank"
     takes = "changes"
@@ -58,12 +64,16 @@ class Rank(PlainOperator):
         return Leaving(form="changes", key=(*self.keys, *self.identity))
 
     def enter(self, number: int, rows: str) -> Entry:
-        return Entry.of_changes(self.columns, rows, f"({self.by}) AS __by")
+        value = f"({self.by}) AS __by"
+        if self.finished is None:
+            return Entry.of_changes(self.columns, rows, value)
+        return Entry.of_changes(self.columns, rows, value, slot=self.finished.slot)
 
     def words(self) -> Words:
         word = "highest" if self.descending else "lowest"
         rows = "row" if self.limit == 1 else f"{self.limit} rows"
-        return Words.of(("keeps", f"the {rows} with the {word} {plain(self.by)}"))
+        ends = "" if self.finished is None else f", of {self.finished.column} while it is open"
+        return Words.of(("keeps", f"the {rows} with the {word} {plain(self.by)}{ends}"))
 
     def frozen(self) -> dict[str, Any]:
         return {
@@ -72,11 +82,35 @@ class Rank(PlainOperator):
             "by": [self.limit, self.by, self.descending, self.place],
         }
 
-    def advance(self, state: StepState, batch: Batch) -> Result:
-        if batch.rows is None:
-            return Result()
+    def grows(self, tables: list[str]) -> str | None:
+        return None if self.finished else super().grows(tables)
+
+    def leaves_rows(self) -> bool:
+        return self.finished is not None
+
+    def fitted(self, rows: pl.DataFrame) -> pl.DataFrame:
+        return rows if self.finished is None else self.finished.fitted(rows)
+
+    @property
+    def standing(self) -> Standing:
+        return self._standing
+
+    def _standing(self, state: StepState, clock: int) -> pl.DataFrame | None:
         ranking = _Ranking(self, state)
-        return Result(changes=ranking.changes(latest(batch.rows, ranking.row).drop("__op")))
+        best = ranking.best.standing(self._closed(clock))
+        return None if best is None else ranking.places(best)
+
+    def advance(self, state: StepState, batch: Batch) -> Result:
+        result, ranking = Result(), _Ranking(self, state)
+        if batch.rows is not None:
+            result.changes = ranking.changes(latest(batch.rows, ranking.row).drop("__op"))
+        if self.finished is not None:
+            ranking.forget(self._closed(batch.after))
+        return result
+
+    def _closed(self, clock: int) -> int:
+        """Groups up to this slot do not change any more."""
+        return BEGINNING if self.finished is None else self.finished.closed(clock)
 
 
 def rank(
@@ -87,6 +121,7 @@ def rank(
     by: str,
     descending: bool,
     place: str | None,
+    ends: Ends,
     name: str | None,
     at: Location,
 ) -> Step:
@@ -115,8 +150,16 @@ def rank(
         by=text,
         descending=descending,
         place=place,
+        finished=ends.finished,
     )
-    return Step((rows,), does)
+    return Step((keeping(rows, ends.keep, f"{does.name}_kept", at),), does)
+
+
+class Ends(NamedTuple):
+    """How long rows, and groups, of a ranking are kept."""
+
+    keep: int | None
+    finished: Finished | None
 
 
 class _Ranking:
@@ -126,10 +169,22 @@ class _Ranking:
         self.step = step
         self.group = ["__hash", *step.keys]
         self.row = [*self.group, *step.identity]
+        self.state = state
         self.best = state.rows("best", within_key=step.identity)
-        self.rest = state.rows("rest", within_key=step.identity)
-        self.parted = state.rows("parted")
+
+    @cached_property
+    def rest(self) -> SegmentList:
+        return self.state.rows("rest", within_key=self.step.identity)
+
+    @cached_property
+    def parted(self) -> SegmentList:
         """The groups that have rows in the rest."""
+        return self.state.rows("parted")
+
+    def forget(self, closed: int) -> None:
+        """Groups of windows that are closed."""
+        for rows in (self.best, self.rest, self.parted):
+            rows.append(None, closed)
 
     def changes(self, new: pl.DataFrame) -> list[pl.DataFrame]:
         groups = new.select("__slot", *self.group).unique(maintain_order=True)
@@ -204,13 +259,17 @@ class _Ranking:
         """What is different in the places that are shown."""
         step = self.step
         columns = (*step.columns, *((step.place,) if step.place else ()))
-        was = self._ranked(_from(best, WAS_BEST)).filter(step.limit >= PLACE)
-        now = rows.filter(pl.col("__best") & (step.limit >= PLACE))
-        parts = [
-            changed(part.with_columns(PLACE.alias(step.place or "__place")), columns, op)
-            for part, op in ((was, -1), (now, 1))
-        ]
+        now = self._placed(rows.filter("__best"))
+        parts = [changed(part, columns, op) for part, op in ((self.places(best), -1), (now, 1))]
         return net(pl.concat(parts), [*step.keys, *step.identity], columns)
+
+    def places(self, best: pl.DataFrame) -> pl.DataFrame:
+        """The rows that are shown, of those that are kept as the best."""
+        return self._placed(self._ranked(_from(best, WAS_BEST)))
+
+    def _placed(self, ranked: pl.DataFrame) -> pl.DataFrame:
+        shown = ranked.filter(self.step.limit >= PLACE)
+        return shown.with_columns(PLACE.alias(self.step.place or "__place"))
 
 
 def _found(kept: SegmentList, wanted: pl.DataFrame, like: pl.DataFrame) -> pl.DataFrame:

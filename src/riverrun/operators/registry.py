@@ -9,13 +9,16 @@ from __future__ import annotations
 from riverrun.errors import ProgramError
 from riverrun.kernels.operator import Operator
 from riverrun.operators.aggregate import Aggregate
+from riverrun.operators.alert.kernel import Alert
 from riverrun.operators.captured import Captured
+from riverrun.operators.decide.spec import Decide
 from riverrun.operators.deduplicate import Deduplicate
 from riverrun.operators.gather import Gather
 from riverrun.operators.joins.latest import LatestJoin
 from riverrun.operators.joins.streams import StreamJoin
 from riverrun.operators.joins.tables import TableJoin
 from riverrun.operators.joins.versions import VersionJoin
+from riverrun.operators.keep import Keep
 from riverrun.operators.lookups.lookup import Lookup
 from riverrun.operators.mark_seen import MarkSeen
 from riverrun.operators.match.arrival import MatchOnArrival
@@ -24,6 +27,7 @@ from riverrun.operators.process.frames import ProcessFrames
 from riverrun.operators.process.rows import Process
 from riverrun.operators.rank import Rank
 from riverrun.operators.rules.kernel import Rules
+from riverrun.operators.search.spec import Search
 from riverrun.operators.to_table import ToTable
 from riverrun.operators.whole.step import Whole
 
@@ -31,9 +35,12 @@ OPERATORS: dict[str, type[Operator]] = {
     kind.kind: kind
     for kind in (
         Aggregate,
+        Alert,
         Captured,
+        Decide,
         Deduplicate,
         Gather,
+        Keep,
         LatestJoin,
         Lookup,
         MarkSeen,
@@ -43,6 +50,7 @@ OPERATORS: dict[str, type[Operator]] = {
         ProcessFrames,
         Rank,
         Rules,
+        Search,
         StreamJoin,
         TableJoin,
         ToTable,

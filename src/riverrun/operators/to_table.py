@@ -7,25 +7,29 @@ from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
-from riverrun.columns import GONE, PLACE
-from riverrun.durations import BEGINNING
+from riverrun.columns import AT, GONE, PLACE
+from riverrun.durations import BEGINNING, END, Duration, duration_text
 from riverrun.errors import Location, ProgramError
-from riverrun.kernels.changes import changed
+from riverrun.kernels import ending
+from riverrun.kernels.changes import changed, differing
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.operator import (
     NO_SLOT,
     Batch,
     Entry,
+    Input,
     Leaving,
     PlainOperator,
     Result,
+    Standing,
     StepState,
     Words,
-    differing,
+    split_late,
 )
 from riverrun.kernels.program import ReadTopic
 from riverrun.kernels.state import SegmentList
-from riverrun.plan.building import checked_condition, checked_policy, step_fields
+from riverrun.partitions import short
+from riverrun.plan.building import checked_condition, checked_policy, period, step_fields
 from riverrun.plan.nodes import Node, Step
 from riverrun.plan.rows import key_of, table_of
 from riverrun.schema import column_list, literal, plain, quoted
@@ -33,6 +37,7 @@ from riverrun.schema import column_list, literal, plain, quoted
 Order = Literal["position", "time"]
 """Which row of a key is the latest: the last one in its partition, or the last in event time."""
 
+TIME = pl.col(AT).dt.epoch("us")
 ORDER = {"position": list(PLACE[1:]), "time": list(PLACE)}
 
 
@@ -45,10 +50,22 @@ class ToTable(PlainOperator):
     """Whether records without a value do: the reader marks them."""
     replicate: bool
     """Whether joins may keep the whole table in every page."""
+    keep: int | None
+    """Microseconds that a row stays after the time of the last record of its key."""
+    keep_deletes: int | None
+    """Microseconds that a deletion is remembered, so that no row from before it is put there."""
 
     kind = "to table"
     takes = "facts"
     can_be_late = False
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return (Input(takes="facts", late=self.order == "time" and self._ends),)
+
+    @property
+    def _ends(self) -> bool:
+        return self.keep is not None or self.keep_deletes is not None
 
     @property
     def leaving(self) -> Leaving:
@@ -75,20 +92,71 @@ class ToTable(PlainOperator):
         return f" WHERE CASE {missing} ELSE true END"
 
     def words(self) -> Words:
-        last = "the last record" if self.order == "position" else "the row latest in time"
-        deletes = f", deleted where {plain(self.delete)}" if self.delete else ""
-        return Words.of(("keeps", last + deletes + (", in every page" if self.replicate else "")))
+        parts = [
+            "the last record" if self.order == "position" else "the row latest in time",
+            f"deleted where {plain(self.delete)}" if self.delete else "",
+            f"for {duration_text(self.keep)} after it" if self.keep else "",
+            f"deletions for {duration_text(self.keep_deletes)}" if self.keep_deletes else "",
+            "in every page" if self.replicate else "",
+        ]
+        return Words.of(("keeps", ", ".join(part for part in parts if part)))
 
     def frozen(self) -> dict[str, Any]:
         return {"order": self.order, "columns": self.schema.ddl()}
 
+    def settings(self) -> dict[str, Any]:
+        return {"keep": self.keep, "keep_deletes": self.keep_deletes}
+
+    def fitted(self, rows: pl.DataFrame) -> pl.DataFrame:
+        if self.order == "position":
+            return ending.fitted(rows, self.keep)
+        if not self._ends:
+            return rows.drop("__until", strict=False)
+        return ending.in_order(rows.with_columns(ending.not_before(rows, self._until())))
+
+    def _until(self) -> pl.Expr:
+        """When rows end, that are kept with their time and with whether they delete."""
+        deletes = pl.when(GONE).then(pl.lit(self.keep_deletes, pl.Int64))
+        period = deletes if self.keep is None else pl.lit(self.keep, pl.Int64)
+        return (TIME + period).fill_null(END).alias("__until")
+
+    def grows(self, tables: list[str]) -> str | None:
+        if self.keep is not None:
+            return None
+        deleted = self.delete is not None and self.keep_deletes is None
+        more = ", deleted or not" if deleted else ""
+        return f"a row of every {', '.join(self.keys)}{more}"
+
+    @property
+    def standing(self) -> Standing:
+        return self._standing
+
+    def _standing(self, state: StepState, clock: int) -> pl.DataFrame | None:
+        rows = state.rows().standing()
+        if rows is not None and self.order == "time":
+            rows = rows.filter(~pl.col(GONE))
+        return rows
+
     def advance(self, state: StepState, batch: Batch) -> Result:
         """Rows replace the one before with their key; those that are gone delete it."""
         result, kept = Result(), state.rows()
-        if batch.rows is None:
-            return result
+        if batch.rows is not None:
+            self._take(kept, batch, result)
+        gone = ending.ended(kept, batch.before, batch.after) if self._ends else None
+        if gone is not None:
+            there = gone.filter(~pl.col(GONE)) if self.order == "time" else gone
+            result.changes.append(changed(there, self.schema.names, -1))
+        return result
+
+    def _take(self, kept: SegmentList, batch: Batch, result: Result) -> None:
+        assert batch.rows is not None
         columns, key = self.schema.names, ["__hash", *self.keys]
-        new = batch.rows.sort(ORDER[self.order]).unique(key, keep="last", maintain_order=True)
+        rows = batch.rows
+        if self.inputs[0].late:
+            rows, result.late = self._split_late(kept, rows, batch.before)
+        new = rows.sort(ORDER[self.order]).unique(key, keep="last", maintain_order=True)
+        if self._ends:
+            new = self._with_end(new, batch.after)
         old = beside(kept, new, key)
         if self.order == "time":
             newer = _newer(new, old)
@@ -102,9 +170,41 @@ class ToTable(PlainOperator):
             # what came before a deletion may still arrive: the deletion must be known then
             written = found.rows.with_columns(__dead=pl.lit(False))
         else:
-            written = found.rows.filter(found.differs).drop(PLACE).drop("__gone")
+            # a record that says what is there already keeps it there for longer
+            told = found.differs if self.keep is None else found.differs | ~found.rows["__gone"]
+            written = found.rows.filter(told).drop(PLACE).drop("__gone")
         kept.append(written.sort("__slot", "__hash"), BEGINNING)
-        return result
+
+    def _with_end(self, rows: pl.DataFrame, clock: int) -> pl.DataFrame:
+        """Rows that have ended already are gone."""
+        if self.order == "position":
+            rows = rows.with_columns(TIME.alias("__changed"))
+        rows = rows.with_columns(self._until())
+        over = pl.lit(clock < END) & (clock >= ending.UNTIL)
+        return rows.with_columns(pl.col(GONE) | over)
+
+    def _split_late(
+        self, kept: SegmentList, rows: pl.DataFrame, before: int
+    ) -> tuple[pl.DataFrame, dict[str, pl.DataFrame]]:
+        """A row is late that would have ended already; without an end, one that may be from before
+        a deletion that is forgotten."""
+        timed = rows.with_columns(TIME.alias("__time"))
+        if self.keep is not None:
+            timely, late = split_late(timed, before - self.keep, _as_entered)
+            return timely.drop("__time"), late
+        assert self.keep_deletes is not None
+        key, place = ["__hash", *self.keys], ["__pos", "__sub"]
+        old = timed.filter(pl.col("__time") <= before - self.keep_deletes)
+        known = kept.lookup(old)
+        if known is not None:
+            old = old.join(known.select(key), on=key, how="anti", nulls_equal=True)
+        if not old.height:
+            return rows, {}
+        return rows.join(old.select(place), on=place, how="anti"), {"": _as_entered(old)}
+
+
+def _as_entered(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.drop("__time", "__hash", "__slot", GONE)
 
 
 def table_behind(node: Node) -> ToTable | None:
@@ -113,10 +213,10 @@ def table_behind(node: Node) -> ToTable | None:
     return found.does if found and isinstance(found.does, ToTable) else None
 
 
-def topic_table(source: ReadTopic, *, replicate: bool) -> Step:
+def topic_table(source: ReadTopic, *, replicate: bool, keep: Duration | None = None) -> Step:
     """The last record of each key of a topic."""
     does = ToTable(
-        name=source.topic,
+        name=short(source.topic),
         keys=source.table_key,
         key_types=tuple(map(source.schema.type_of, source.table_key)),
         schema=source.schema.visible,
@@ -126,8 +226,26 @@ def topic_table(source: ReadTopic, *, replicate: bool) -> Step:
         delete=None,
         tombstones=True,
         replicate=replicate,
+        keep=period("keep", keep, source.at),
+        keep_deletes=None,
     )
     return Step((source,), does)
+
+
+class Ends(NamedTuple):
+    """How long rows, and deletions, are kept."""
+
+    keep: Duration | None
+    keep_deletes: Duration | None
+
+    def check(self, at: Location) -> None:
+        if None not in self:
+            raise ProgramError(
+                "keep is for deletions, too: a table has keep or keep_deletes",
+                where=at,
+                got=f"keep={self.keep!r}, keep_deletes={self.keep_deletes!r}",
+                hint="leave keep_deletes out",
+            )
 
 
 def to_table(
@@ -136,6 +254,7 @@ def to_table(
     *,
     delete: str | None,
     replicate: bool,
+    ends: Ends,
     name: str | None,
     on_error: OnError | None,
     at: Location,
@@ -145,6 +264,7 @@ def to_table(
         raise ProgramError(
             "a table needs a key", where=at, hint='to_table("column"): one row is kept of each key'
         )
+    ends.check(at)
     named = f"latest_by_{'_'.join(chosen)}"
     does = ToTable(
         **step_fields("to_table", rows, chosen, name, named=named, at=at),
@@ -154,6 +274,8 @@ def to_table(
         delete=None if delete is None else checked_condition(delete, rows.schema, at),
         tombstones=False,
         replicate=replicate,
+        keep=period("keep", ends.keep, at),
+        keep_deletes=period("keep_deletes", ends.keep_deletes, at),
     )
     return Step((rows,), does)
 

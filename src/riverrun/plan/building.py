@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TypedDict
 
+from riverrun.durations import Duration, microseconds
 from riverrun.errors import Location, ProgramError
 from riverrun.kernels import sql
 from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
 from riverrun.kernels.program import ReadTopic
+from riverrun.partitions import short
 from riverrun.plan.nodes import Emitted, Node, Step
 from riverrun.plan.rows import changes, inputs_of
 from riverrun.schema import RESERVED, Schema, column_list, quoted
@@ -50,6 +53,11 @@ def checked_name(name: str | None, at: Location) -> str | None:
     return name
 
 
+def renamed(node: Step, was: str | None, at: Location) -> Step:
+    """The step, with the name that it had before."""
+    return node if was is None else replace(node, was=checked_name(was, at))
+
+
 def refuse_twice(column: str, columns: tuple[str, ...], at: Location) -> None:
     if columns.count(column) > 1:
         raise ProgramError(f"the column {column!r} is given twice", where=at)
@@ -67,6 +75,16 @@ def checked_condition(condition: str, schema: Schema, at: Location) -> str:
     if found != "BOOLEAN":
         raise ProgramError("a condition must be true or false", where=at, got=f"{text}: {found}")
     return text
+
+
+def period(option: str, given: Duration | None, at: Location) -> int | None:
+    """How long something is kept, in microseconds; None: for ever."""
+    if given is None:
+        return None
+    found = microseconds(given, at)
+    if found <= 0:
+        raise ProgramError(f"{option} is a period above zero", where=at, got=repr(given))
+    return found
 
 
 def call_of(function: Function, schema: Schema) -> str:
@@ -95,7 +113,7 @@ def origin_name(node: Node) -> str:
 
 def _origins(node: Node) -> list[str]:
     if isinstance(node, ReadTopic):
-        return [node.topic]
+        return [short(node.topic)]
     if isinstance(node, Step | Emitted):
         return [node.name]
     return sorted({name for each in inputs_of(node) for name in _origins(each)})

@@ -24,6 +24,8 @@ class Where:
     at: Location
     function: Function | None = None
     """Of the user's own, if the condition is a call of it."""
+    reveals: tuple[str, ...] = ()
+    """Personal columns that the condition reads: the compiler looks."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class Select:
     columns: tuple[tuple[str, str], ...]
     schema: Schema
     at: Location
+    reveals: tuple[str, ...] = ()
+    """As of a condition."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,8 @@ class WithColumns:
     columns: tuple[tuple[str, str], ...]
     schema: Schema
     at: Location
+    reveals: tuple[str, ...] = ()
+    """As of a condition."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +123,8 @@ class Step:
 
     inputs: tuple[Node, ...]
     does: Operator
+    was: str | None = None
+    """The name that it had before."""
 
     @property
     def name(self) -> str:

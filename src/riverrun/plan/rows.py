@@ -25,7 +25,7 @@ from riverrun.plan.nodes import (
     WithColumns,
     WithTime,
 )
-from riverrun.schema import Schema
+from riverrun.schema import Schema, quoted
 
 
 def inputs_of(node: Node) -> tuple[Node, ...]:
@@ -99,6 +99,8 @@ def key_of(node: Node) -> tuple[str, ...]:
             return node.columns
         case Step():
             return node.does.leaving.key
+        case Select() if form_of(node) != "facts":
+            return renamed_key(node)
         case Emitted():
             return _still_there(node.input.does.keys, node.schema)
         case Late():
@@ -113,6 +115,13 @@ def key_of(node: Node) -> tuple[str, ...]:
             return passed_on(node.input, node.schema)
         case _:
             assert_never(node)
+
+
+def renamed_key(node: Select) -> tuple[str, ...]:
+    """The key of a table whose columns may have got other names."""
+    names = {sql: name for name, sql in reversed(node.columns)}
+    names |= {sql: name for name, sql in node.columns if sql == quoted(name)}
+    return tuple(names[quoted(key)] for key in key_of(node.input))
 
 
 def passed_on(rows: Node, schema: Schema) -> tuple[str, ...]:

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from riverrun.config import NAME, Settings
+from riverrun.config import Settings
+from riverrun.config_tables import NAME
+from riverrun.delivery.status import last_status
 from riverrun.errors import InputError
 from riverrun.runtime import checkpoint, runs
 from riverrun.runtime.checkpoint import Wish
-from riverrun.spark.writer import last_status
 
 LOOK_AGAIN = 0.1
 
@@ -45,30 +46,37 @@ class Application:
 
 
 def applications(settings: Settings) -> Iterator[Application]:
-    for name in _known(settings):
+    for name in names(settings):
         yield application(settings, name)
 
 
 def application(settings: Settings, name: str) -> Application:
+    return with_status(settings, name)[0]
+
+
+def with_status(settings: Settings, name: str) -> tuple[Application, dict[str, Any]]:
+    """Also all that its last batch said; nothing before the first."""
     folder = settings.checkpoint_of(name)
     if not (folder / "lock").exists():
         raise InputError(
             f"nothing is known of the application {name!r}",
             where=settings.checkpoint_root,
-            hint=f"those that have run here: {', '.join(_known(settings)) or 'none'}",
+            hint=f"those that have run here: {', '.join(names(settings)) or 'none'}",
         )
     pid, run = checkpoint.holder(folder), runs.last(folder)
     status = last_status(settings.run_of(name) / "status") or {}
-    return Application(
+    found = Application(
         name, _state(pid, run), run.get("error"), pid, run.get("host"), run.get("master"),
         run.get("started_at"), run.get("ended_at"), status.get("batch"), status.get("events"),
         run.get("log"), tuple(status.get("paused", ())),
     )  # fmt: skip
+    return found, status
 
 
-def _known(settings: Settings) -> list[str]:
-    names = (lock.parent.name for lock in settings.checkpoint_root.glob("*/lock"))
-    return sorted(name for name in names if NAME.fullmatch(name))
+def names(settings: Settings) -> list[str]:
+    """Of those that run or have run here."""
+    found = (lock.parent.name for lock in settings.checkpoint_root.glob("*/lock"))
+    return sorted(name for name in found if NAME.fullmatch(name))
 
 
 def _state(pid: int | None, run: dict[str, Any]) -> State:

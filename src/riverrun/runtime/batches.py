@@ -43,6 +43,15 @@ class Batches:
             )
         return min(self._known)
 
+    def known(self) -> set[int]:
+        """Those that were there at the last look."""
+        return set(self._known)
+
+    def parts(self) -> int:
+        """Into how many parts state is cut, after the last batch that is logged."""
+        lines = (self._offsets / str(self.begun())).read_text().splitlines()
+        return int(json.loads(lines[1])["conf"]["spark.sql.shuffle.partitions"])
+
     def at(self, number: int) -> Offset:
         """Where a batch ends that is known."""
         return self._known[number]

@@ -1,22 +1,32 @@
-"""The captured tables of a program: their captures run, and their snapshots are complete."""
+"""The captured tables of a program: their captures run, and their snapshots are complete. Where a
+row's value is lost between the database's log and the table, the table is read once more."""
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
 
+from riverrun import private
 from riverrun.capture.capturer import Capturer, CaptureState, TableState
 from riverrun.capture.declared import Captured
 from riverrun.capture.known import capturer_of
 from riverrun.config import Settings
+from riverrun.delivery.status import last_status
 from riverrun.embedded import postgres
 from riverrun.errors import JobError, RiverrunError
+from riverrun.operators.captured import LOST, VERSIONS
 
 Tell = Callable[[str], None]
 LOOK, SAY, WATCH = 0.2, 2.0, 2.0
 """Seconds between two looks at a snapshot, two lines that tell of it, two looks while it runs."""
+AGAIN = "its rows are read once more"
+READ_AGAIN = "read-again.json"
+"""The file of a run's status folder that has, by topic, the lost rows that were read since."""
 
 
 def capturers(captures: Sequence[Captured], settings: Settings) -> dict[str, Capturer]:
@@ -40,6 +50,15 @@ def ensure(captures: Sequence[Captured], settings: Settings, tell: Tell) -> None
         _await(each, tables, tell)
 
 
+def read_again(
+    captures: Sequence[Captured], settings: Settings, tell: Tell, *, because: str
+) -> None:
+    """Asks for all rows of tables once more: they come while changes flow."""
+    for each in captures:
+        tell(f"{each.table} has {because}: {AGAIN}")
+        capturers([each], settings)[each.name].snapshot(each.table)
+
+
 def _await(capturer: Capturer, tables: Sequence[str], tell: Tell) -> None:
     said_at = time.monotonic()
     while True:
@@ -54,13 +73,49 @@ def _await(capturer: Capturer, tables: Sequence[str], tell: Tell) -> None:
         time.sleep(LOOK)
 
 
+@dataclass
+class LostRows:
+    """Rows that are dead letters, since a value of theirs is not in the database's log and known
+    to nobody. The database has it: their tables are read once more, and then have the row."""
+
+    status: Path
+    """The folder of what the batches of this run have told."""
+
+    def tables(self, captures: Sequence[Captured]) -> list[Captured]:
+        """Those with rows that were lost after they were read last."""
+        now, read = self._counted(), self._read()
+        return [c for c in captures if now.get(c.topic, 0) > read.get(c.topic, 0)]
+
+    def are_read(self, captured: Captured) -> None:
+        now = self._counted()[captured.topic]
+        private.replace(self.status / READ_AGAIN, json.dumps({**self._read(), captured.topic: now}))
+
+    def _counted(self) -> dict[str, int]:
+        """By topic, for which the step is named."""
+        causes = (last_status(self.status) or {}).get("causes", {})
+        end = f": {LOST}"
+        return {
+            cause.removesuffix(end).removesuffix(VERSIONS): count
+            for cause, count in causes.items()
+            if cause.endswith(end)
+        }
+
+    def _read(self) -> dict[str, int]:
+        with suppress(FileNotFoundError):
+            found: dict[str, int] = json.loads((self.status / READ_AGAIN).read_text())
+            return found
+        return {}
+
+
 @contextmanager
-def watched(captures: Sequence[Captured], settings: Settings, tell: Tell) -> Iterator[None]:
-    """While the program runs: a capture that died is started again, one that fails is told of."""
+def watched(
+    captures: Sequence[Captured], settings: Settings, tell: Tell, status: Path
+) -> Iterator[None]:
+    """While the program runs: a capture that died is started again, one that fails is told of, a
+    table with lost rows is read once more."""
     over = threading.Event()
-    thread = threading.Thread(
-        target=_watch, args=(capturers(captures, settings), over, tell), daemon=True
-    )
+    watch = _Watch(captures, capturers(captures, settings), LostRows(status), tell)
+    thread = threading.Thread(target=watch.until, args=(over,), daemon=True)
     if captures:
         thread.start()
     try:
@@ -69,19 +124,34 @@ def watched(captures: Sequence[Captured], settings: Settings, tell: Tell) -> Ite
         over.set()
 
 
-def _watch(found: dict[str, Capturer], over: threading.Event, tell: Tell) -> None:
-    told: dict[str, str | None] = {}
-    while not over.wait(WATCH):
-        for name, capturer in found.items():
-            with suppress(RiverrunError, OSError):
-                if capturer.died():
-                    tell(f"the capture {name} has died, and is started again")
-                    capturer.ensure([])
-                state = capturer.state()
-                error = state.error if state.doing == "failed" else None
-                if error != told.get(name):
-                    told[name] = error
-                    tell(f"the capture {name} {f'has failed: {error}' if error else 'goes on'}")
+@dataclass
+class _Watch:
+    captures: Sequence[Captured]
+    found: dict[str, Capturer]
+    lost: LostRows
+    tell: Tell
+    told: dict[str, str | None] = field(default_factory=dict)
+
+    def until(self, over: threading.Event) -> None:
+        while not over.wait(WATCH):
+            for name, capturer in self.found.items():
+                with suppress(RiverrunError, OSError):
+                    self._look(name, capturer)
+            for each in self.lost.tables(self.captures):
+                with suppress(RiverrunError, OSError):
+                    self.found[each.name].snapshot(each.table)
+                    self.lost.are_read(each)
+                    self.tell(f"{each.table}: a large value is not in its log; {AGAIN}")
+
+    def _look(self, name: str, capturer: Capturer) -> None:
+        if capturer.died():
+            self.tell(f"the capture {name} has died, and is started again")
+            capturer.ensure([])
+        state = capturer.state()
+        error = state.error if state.doing == "failed" else None
+        if error != self.told.get(name):
+            self.told[name] = error
+            self.tell(f"the capture {name} {f'has failed: {error}' if error else 'goes on'}")
 
 
 def _refuse(state: CaptureState, tables: Sequence[TableState]) -> None:

@@ -17,7 +17,8 @@ from riverrun import private
 from riverrun.compiler.shape import Shape
 from riverrun.errors import AlreadyRunning
 from riverrun.kernels.kept import nobody_waits
-from riverrun.spark.writer import Identity
+from riverrun.outputs import Identity
+from riverrun.sources.folders.source import FILES
 
 FOUND = "found"
 """The folder of what batches were told from outside."""
@@ -82,7 +83,7 @@ def wish_to_stop(folder: Path) -> str | None:
 
 
 def forget(folder: Path) -> None:
-    for name in ("query", FOUND):
+    for name in ("query", FOUND, FILES):
         shutil.rmtree(folder / name, ignore_errors=True)
     for name in ("program.json", "id"):
         (folder / name).unlink(missing_ok=True)
@@ -94,6 +95,23 @@ def identity(folder: Path, *, keep_written: bool = False) -> Identity:
     if not file.exists() or not query.exists():
         private.write(file, uuid.uuid4().hex)
     return Identity(file.read_text(), _next_run(folder / "number"), keep_written)
+
+
+def committed(folder: Path) -> bool:
+    """Whether every batch that was planned is committed: none will be run again."""
+    planned, done = (_last(folder / "query" / name) for name in ("offsets", "commits"))
+    return planned == done
+
+
+def _last(folder: Path) -> int:
+    numbers = (int(each.name) for each in folder.glob("*") if each.name.isdigit())
+    return max(numbers, default=-1)
+
+
+def begun(folder: Path) -> bool:
+    """Whether a batch of it was ever planned."""
+    offsets = folder / "query" / "offsets"
+    return offsets.exists() and any(each.name.isdigit() for each in offsets.iterdir())
 
 
 def _next_run(last: Path) -> int:

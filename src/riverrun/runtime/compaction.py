@@ -10,6 +10,7 @@ from riverrun.kafka import admin
 from riverrun.kafka.compaction import LAG, compacted
 from riverrun.kernels.program import Program
 from riverrun.operators.joins.versions import VersionJoin
+from riverrun.partitions import real
 
 LEAST = UNITS["hour"]
 """A job that has failed is started again within this time, or somebody knows why not."""
@@ -17,7 +18,8 @@ LEAST = UNITS["hour"]
 
 def compaction_warnings(program: Program, client: Mapping[str, str]) -> list[str]:
     """One text for each topic that may lose what the program counts on."""
-    lags = {source.topic: _lag(client, source.topic) for source in program.sources}
+    topics = {real(source.topic) for source in program.sources if source.files is None}
+    lags = {topic: _lag(client, topic) for topic in sorted(topics)}
     found = {topic: lag for topic, lag in lags.items() if lag is not None}
     return [*_without_lag(found), *_without_versions(program, found)]
 
@@ -45,7 +47,7 @@ def _without_versions(program: Program, lags: dict[str, int]) -> Iterator[str]:
     for step in program.steps:
         if not isinstance(step.does, VersionJoin):
             continue
-        for topic in step.awaited:
+        for topic in map(real, step.awaited):
             if topic in lags and lags[topic] < step.does.history:
                 yield (
                     f"{step.name} joins versions of {topic}, which is compacted "

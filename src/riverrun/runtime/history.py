@@ -174,13 +174,15 @@ def _by_cut(part: Program) -> Iterator[str]:
 
 def _same_for_every_cut(does: Operator) -> bool:
     match does:
-        case ToTable() | TableJoin() | Rank():
+        case ToTable():
+            return does.keep is None and does.keep_deletes is None
+        case TableJoin() | Rank():
             return True
         case Captured():
             return does.form == "changes"
         case Gather():
             return not does.facts
         case Aggregate():
-            return not does.window.closes
+            return not does.window.late
         case _:  # any other: late rows, rows that meet what stands, timers; one's own says nothing
             return False

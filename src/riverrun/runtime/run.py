@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,31 +16,50 @@ from pyspark.sql.streaming import StreamingQuery
 
 from riverrun import private
 from riverrun.app import App
+from riverrun.compiler import new_columns, upgrades
+from riverrun.compiler.compile import compile_program
+from riverrun.compiler.continued import NOTED, continued
+from riverrun.compiler.shape import Shape
 from riverrun.compiler.shape import shape as shape_of
+from riverrun.compiler.ways import ways
 from riverrun.config import Settings
+from riverrun.delivery.status import last_status
 from riverrun.durations import Duration, microseconds
-from riverrun.embedded import java, kafka, postgres
-from riverrun.errors import ConfigError, TopicError
-from riverrun.kafka import admin, lag
-from riverrun.kafka.topics import KafkaTopics
+from riverrun.embedded import java
+from riverrun.forgetting.places import place_of
+from riverrun.kafka import lag
+from riverrun.kafka.watching import BrokerWatch, watched
 from riverrun.kernels import kept
 from riverrun.kernels.first_look import never_given
 from riverrun.kernels.program import Program
-from riverrun.outputs import Need, Places, Sink, destinations
-from riverrun.runtime import capturing, checkpoint, runs, upgrades
-from riverrun.runtime.compaction import compaction_warnings
+from riverrun.kernels.sql import shared_evaluator
+from riverrun.outputs import Identity, Part, Places, destinations
+from riverrun.runtime import alerting, capturing, checkpoint, event_topics, runs, traces
+from riverrun.runtime.measures import TIMES, Heard, Stopwatch
+from riverrun.runtime.surroundings import (
+    check_master,
+    check_surroundings,
+    kafka_of,
+    nice_of,
+    places_of,
+)
+from riverrun.sources.folders.source import WithFiles, folders
 from riverrun.sources.kafka import KafkaSource
+from riverrun.sources.source import Source
+from riverrun.sources.span import EVERYTHING, Span
 from riverrun.spark import drain
 from riverrun.spark import session as spark_session
+from riverrun.spark.boot import booting
 from riverrun.spark.executors import folder_of
 from riverrun.spark.failures import translated
 from riverrun.spark.lower import start_query
+from riverrun.spark.progress import measured
 from riverrun.spark.source import Job
-from riverrun.spark.writer import last_status
-from riverrun.times import AppendTime
 
 Tell = Callable[[str], None]
 WATCH = 0.1
+LONG = 5.0
+"""Seconds without a first batch after which somebody may wonder."""
 DRAIN_WITHIN = 60
 """Seconds that a batch has to end after the application was told to stop."""
 
@@ -58,6 +77,8 @@ class Options:
     max_events: int = 500_000
     keep_written: bool = False
     """Results of a half-written batch stay as they are, though the program changed."""
+    span: Span = EVERYTHING
+    """What is to be read of topics, if not all from where the program says."""
     batch_time: Duration | None = "5 seconds"
     """How long a batch should take: its size follows. None: as large as it may be."""
 
@@ -65,11 +86,16 @@ class Options:
 class Running:
     """A started application."""
 
-    def __init__(self, query: StreamingQuery, job: Job, checkpoint: Path, tell: Tell) -> None:
+    def __init__(
+        self, query: StreamingQuery, job: Job, checkpoint: Path, tell: Tell, *, heard: Heard
+    ) -> None:
         self.query, self.program, self.status_folder = query, job.program, job.status
         self.checkpoint, self.tell = checkpoint, tell
+        self.stopwatch = Stopwatch(partial(measured, query), job.status / TIMES, heard)
         self.draining_since: float | None = None
         self.waiting: list[str] = []
+        self.broker: BrokerWatch | None = None
+        self.began_at: float | None = time.monotonic()
         self.finished = False
         """Whether it came to its end by itself: all that there was is read."""
 
@@ -85,6 +111,7 @@ class Running:
             yield from self._statuses()
             self.query.stop()
             self.query.awaitTermination()
+            self.stopwatch.look(self.status())
 
     def _statuses(self) -> Iterator[dict[str, Any]]:
         seen = None
@@ -92,17 +119,35 @@ class Running:
             self.finished = not self.query.isActive and self.draining_since is None
             over = not self.query.isActive or self._to_end()
             status = self.status()
+            self.stopwatch.look(status)
             if status and status["batch"] != seen:
                 if seen is None:
                     for text in never_given(self.program, status):
                         self.tell(f"warning: {text}")
+                for step, doubt in status["doubts"].items():
+                    self.tell(f"warning: {step}: {doubt}")
                 seen = status["batch"]
                 yield status
             elif over:
                 break
             else:
                 self._tell_of_waiting()
+                self._tell_of_the_broker()
+                self._tell_of_the_first_batch(seen)
                 time.sleep(WATCH)
+
+    def _tell_of_the_broker(self) -> None:
+        for text in self.broker.news() if self.broker else ():
+            self.tell(text)
+
+    def _tell_of_the_first_batch(self, seen: object) -> None:
+        """It is the slowest: code is loaded, and Python workers start."""
+        if seen is None and self.began_at and time.monotonic() - self.began_at > LONG:
+            self.began_at = None
+            if self.query.status["isDataAvailable"]:
+                self.tell("the first batch takes its time: workers start, and load their code")
+            else:
+                self.tell("there is nothing to read yet")
 
     def _tell_of_waiting(self) -> None:
         """A task that waits for a database says so."""
@@ -138,60 +183,62 @@ class Running:
         self.query.stop()
 
 
+Prepare = Callable[[dict[str, str]], None]
+"""What is done once brokers are there, before anything is asked of topics."""
+
+
 @contextmanager
-def started(app: App, settings: Settings, options: Options, tell: Tell) -> Iterator[Running]:
+def started(
+    app: App, settings: Settings, options: Options, tell: Tell, prepare: Prepare | None = None
+) -> Iterator[Running]:
     """The application, running; everything that was started is stopped on the way out."""
-    program, batch_seconds = app.program(), _seconds(options.batch_time)
-    check_master(program, settings.master)
+    program = app.program()
+    check_master(program, settings)
+    _seconds(options.batch_time)  # what cannot be read is told before anything starts
     folder, run_folder = settings.checkpoint_of(program.name), settings.run_of(program.name)
     log, status = run_folder / "spark.log", run_folder / "status"
     with (
         checkpoint.held(folder, program.name),
-        runs.noted(folder, master=settings.master, log=log) as run,
+        runs.noted(folder, master=settings.master, log=log, program=app.at.file) as run,
+        traces.exported(program.name, settings, tell) as heard,
     ):
+        lost = capturing.LostRows(status).tables(app.captures)
         _cleared(run_folder, status)
         if options.fresh:
             checkpoint.forget(folder)
-        shape = shape_of(program)
-        upgrades.require_fit(folder, shape)
-        found = java.find(settings.cache)
-        client = _kafka(settings, tell)
-        capturing.ensure(app.captures, settings, tell)
-        _check_surroundings(program, client, tell)
-        places = _prepared(program, settings, client, tell)
-        tell(f"starting Spark; its log is {log}")
-        spark = spark_session.start(
-            program.name, settings=settings, java=found, folder=run_folder,
-            program=folder_of(app.at.file),
+        program, shape, again = _going_on(app, folder)
+        program = program.with_keys(place_of(settings, program.name))
+        for text in event_topics.warn_of_fresh(program) if options.fresh else ():
+            tell(f"warning: {text}")
+        boot = partial(
+            spark_session.start, program.name, settings=settings, java=java.find(settings.cache),
+            folder=run_folder, program=folder_of(app.at.file), nice=nice_of(program, settings),
         )  # fmt: skip
+        tell(f"starting Spark; its log is {log}")
+        with booting(boot, at_once=spark_session.local(settings.master)) as spark_there:
+            client = kafka_of(settings, tell)
+            if prepare is not None:
+                prepare(client)
+            capturing.ensure(app.captures, settings, tell)
+            check_surroundings(program, client, tell)
+            places = _prepared(program, settings, client, tell)
+            more = [c for c in app.captures if c.topic in again]
+            capturing.read_again(more, settings, tell, because="new columns")
+            capturing.read_again(lost, settings, tell, because="rows whose large values are lost")
+            spark = spark_there()
         try:
-            identity = checkpoint.identity(folder, keep_written=options.keep_written)
-            for destination in destinations(program.outputs, places):
-                destination.take_over(program.name, identity.run)
-            job = Job(
-                program=program,
-                source=KafkaSource(client, settings.reader),
-                status=status,
-                collect=None,
-                parallel=spark.parallel,
-                max_events=options.max_events,
-                batch_seconds=batch_seconds,
-                identity=identity,
-                places=places,
-                query_id=f"{program.name}-{identity.run}",
-                state_memory=settings.state_memory,
-                close=options.close,
-                kept=folder / checkpoint.FOUND,
-            )
-            query = start_query(
-                spark.session, job, app.spark_functions(), checkpoint=folder / "query",
-                once=options.once,
-            )  # fmt: skip
+            tell("Spark is there; starting the query")
+            job = _job(program, settings, options, client, places, parallel=spark.parallel)
+            _take_over(program, places, job.identity, begun=checkpoint.begun(folder))
+            carriers = alerting.begun(program, settings, client, tell)
+            functions, place = app.spark_functions(), folder / "query"
+            query = start_query(spark.session, job, functions, checkpoint=place, once=options.once)
             checkpoint.note(folder, shape)
             run.note(started_at=time.time())
             tell("running; Ctrl-C stops it")
-            running = Running(query, job, folder, tell)
-            with capturing.watched(app.captures, settings, tell):
+            running = Running(query, job, folder, tell, heard=heard)
+            captured = capturing.watched(app.captures, settings, tell, status)
+            with watched(client) as running.broker, captured, alerting.carried(carriers):
                 yield running
             run.end = "finished" if running.finished else "stopped"
             with suppress(Py4JError, OSError):  # the JVM may have been ended with us
@@ -199,6 +246,50 @@ def started(app: App, settings: Settings, options: Options, tell: Tell) -> Itera
         finally:
             tell("stopping Spark")
             spark.stop()
+
+
+def _job(
+    program: Program, settings: Settings, options: Options, client: dict[str, str], places: Places,
+    *, parallel: int,
+) -> Job:  # fmt: skip
+    folder = settings.checkpoint_of(program.name)
+    identity = checkpoint.identity(folder, keep_written=options.keep_written)
+    return Job(
+        program=program,
+        source=_source(program, client, settings),
+        status=settings.run_of(program.name) / "status",
+        collect=None,
+        parallel=parallel,
+        max_events=options.max_events,
+        batch_seconds=_seconds(options.batch_time),
+        identity=identity,
+        places=places,
+        query_id=f"{program.name}-{identity.run}",
+        state_memory=settings.state_memory,
+        close=options.close,
+        span=options.span,
+        kept=folder / checkpoint.FOUND,
+    )
+
+
+def _going_on(app: App, folder: Path) -> tuple[Program, Shape, set[str]]:
+    """The program as it goes on with its checkpoint, what the next one is compared with, and the
+    topics of captured tables that are to be read once more."""
+    program, before = app.program(), upgrades.read(folder)
+    now = shape_of(program)
+    upgrades.require_fit(before, now, folder)
+    event_topics.require_finished(folder, before, program)
+    how = continued(before, now)
+    noted = new_columns.remembering(before, {**now, NOTED: vars(how)})
+    return compile_program(app.plan(), how), noted, new_columns.to_read_again(before, now)
+
+
+def _source(program: Program, client: dict[str, str], settings: Settings) -> Source:
+    kafka, found = (
+        KafkaSource(client, settings.reader),
+        folders(program, settings.checkpoint_of(program.name)),
+    )
+    return WithFiles(kafka, found) if found else kafka
 
 
 def _cleared(run_folder: Path, status: Path) -> None:
@@ -210,84 +301,23 @@ def _cleared(run_folder: Path, status: Path) -> None:
 
 def _prepared(program: Program, settings: Settings, client: dict[str, str], tell: Tell) -> Places:
     """Where results go: everything there is ready to take them."""
-    places = places_of(program, settings, client, tell)
+    alerting.require(program, settings)
+    places, how = places_of(program, settings, client, tell), ways(program)
     for destination, outputs in destinations(program.outputs, places).items():
         destination.prepare(outputs)
+        destination.announce(program.name, outputs, how)
     return places
 
 
-def places_of(program: Program, settings: Settings, client: dict[str, str], tell: Tell) -> Places:
-    """What the destinations of a program need to know; servers that they need are started."""
-    address = _postgres(program, settings, tell)
-    return Places(
-        tuple(client.items()), program.delivery, address, settings.compaction_lag // 1000,
-        valkey=settings.valkey, home=str(settings.home),
-    )  # fmt: skip
-
-
-def _kafka(settings: Settings, tell: Tell) -> dict[str, str]:
-    if settings.brokers is None and not kafka.running(settings):
-        tell("starting Kafka")
-    return kafka.ensure(settings)
-
-
-def _postgres(program: Program, settings: Settings, tell: Tell) -> str | None:
-    if not _needing("PostgreSQL", program):
-        return None
-    if settings.postgres is None and not postgres.running(settings):
-        tell("starting PostgreSQL")
-    return postgres.ensure(settings)
-
-
-def check_master(program: Program, master: str) -> None:
-    """A file may be on this machine only."""
-    outputs = [(sink.text, "an output") for sink in _needing("one machine", program)]
-    steps = [s.name for s in program.steps if "one machine" in s.does.needs()]
-    here = [*outputs, *((f"the step {name}", "a lookup") for name in steps)]
-    if here and not re.match(r"local(\[|$)", master):
-        raise ConfigError(
-            f"a program with such {here[0][1]} runs on one machine",
-            where=here[0][0],
-            got=f"the Spark master {master}",
-            hint="use --master local[*], or a database that is a server, such as PostgreSQL",
-        )
-
-
-def _needing(what: Need, program: Program) -> list[Sink]:
-    return [output.sink for output in program.outputs if what in output.sink.needs()]
+def _take_over(program: Program, places: Places, identity: Identity, *, begun: bool) -> None:
+    """Before the first batch of a checkpoint, what an earlier one has left may go."""
+    now = time.time_ns() // 1000
+    before = Part(program.name, identity.checkpoint, identity.run, batch=-1, task=0, tick=now)
+    for destination, outputs in destinations(program.outputs, places).items():
+        destination.take_over(program.name, identity.run)
+        if not begun:
+            destination.start_over(before, outputs, shared_evaluator())
 
 
 def _seconds(duration: Duration | None) -> float | None:
     return None if duration is None else max(microseconds(duration, "--batch-time"), 1) / 1e6
-
-
-def _check_surroundings(program: Program, client: dict[str, str], tell: Tell) -> None:
-    """What is read is there, and fits."""
-    check_sources(program, client)
-    for step in program.steps:
-        step.does.check_surroundings()
-    for text in compaction_warnings(program, client):
-        tell(f"warning: {text}")
-
-
-def check_sources(program: Program, client: dict[str, str]) -> None:
-    """Input topics must be there, with the settings that the program relies on."""
-    own = program.own_topics
-    KafkaTopics(client).facts([s.topic for s in program.sources if s.topic not in own])
-    _require_append_time(program, client)
-
-
-def _require_append_time(program: Program, client: dict[str, str]) -> None:
-    for source in program.sources:
-        if not isinstance(source.time, AppendTime):
-            continue
-        found = admin.settings(client, source.topic)[admin.TIMESTAMP_TYPE]
-        if found != admin.APPEND_TIME:
-            raise TopicError(
-                f"the topic {source.topic!r} does not keep append time",
-                where=source.at,
-                got=f"{admin.TIMESTAMP_TYPE} is {found}: records have their producer's time",
-                hint=f"`riverrun topics alter {source.topic} {admin.TIMESTAMP_TYPE}="
-                f"{admin.APPEND_TIME}` holds for new records; or make another topic with"
-                " `riverrun topics create … --append-time`",
-            )

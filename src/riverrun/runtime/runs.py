@@ -43,9 +43,12 @@ class Run:
 
 
 @contextmanager
-def noted(folder: Path, *, master: str, log: Path) -> Iterator[Run]:
+def noted(folder: Path, *, master: str, log: Path, program: str | None = None) -> Iterator[Run]:
     """Keeps the note while the block runs, and how it ends; the folder is held meanwhile."""
-    run = Run(folder, pid=os.getpid(), host=socket.gethostname(), master=master, log=str(log))
+    run = Run(
+        folder, pid=os.getpid(), host=socket.gethostname(), master=master, log=str(log),
+        program=program,
+    )  # fmt: skip
     run.begin()
     error: str | None = None
     try:

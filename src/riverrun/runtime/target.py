@@ -14,16 +14,18 @@ import psutil
 
 from riverrun import private
 from riverrun.app import App
+from riverrun.compiler import upgrades
 from riverrun.compiler.shape import Shape, shape
 from riverrun.config import Settings
 from riverrun.embedded import kafka
 from riverrun.errors import CheckpointError, InputError
+from riverrun.forgetting.places import place_of
 from riverrun.kernels.program import Program
 from riverrun.outputs import Destination, OutputSpec, Owner, Standing, destination_of
-from riverrun.runtime import checkpoint, upgrades
+from riverrun.runtime import checkpoint
 from riverrun.runtime.batches import Batches
 from riverrun.runtime.replay import part_for
-from riverrun.runtime.run import places_of
+from riverrun.runtime.surroundings import places_of
 from riverrun.sources.kafka import KafkaSource
 
 SCRATCH = "scratch-"
@@ -106,7 +108,12 @@ class Target:
 
 
 def target(app: App, settings: Settings, name: str) -> Target:
-    program = app.program()
+    program = app.program().with_keys(place_of(settings, app.name))
+    if files := next((each.files for each in program.sources if each.files is not None), None):
+        raise InputError(
+            "what is read from files cannot be compared: only topics are read again",
+            got=files,
+        )
     output = _output(program, name)
     part_for(program, output)  # an error if it cannot be computed here
     folder = settings.checkpoint_of(program.name)

@@ -13,12 +13,12 @@ from riverrun.config import load
 from riverrun.delivery.encode import Line, ordered
 from riverrun.embedded import java
 from riverrun.errors import JobError
+from riverrun.outputs import Identity
 from riverrun.sources.files import FileTopics
 from riverrun.spark import session as spark_session
 from riverrun.spark.failures import translated
 from riverrun.spark.lower import start_query
 from riverrun.spark.source import Job
-from riverrun.spark.writer import Identity
 
 
 def try_on_spark(app: App, files: dict[str, Path], *, ended: bool) -> list[Line]:
@@ -33,7 +33,8 @@ def try_on_spark(app: App, files: dict[str, Path], *, ended: bool) -> list[Line]
             folder=run_folder,
         )
         try:
-            return run_files(spark.session, app, files, Path(temporary), ended=ended)
+            where = Path(temporary)
+            return run_files(spark.session, app, files, where, ended=ended, timed=True)
         except JobError as error:
             log = run_folder / "spark.log"
             raise JobError(
@@ -44,8 +45,15 @@ def try_on_spark(app: App, files: dict[str, Path], *, ended: bool) -> list[Line]
 
 
 def run_files(
-    session: SparkSession, app: App, files: dict[str, Path], folder: Path, *, ended: bool
+    session: SparkSession,
+    app: App,
+    files: dict[str, Path],
+    folder: Path,
+    *,
+    ended: bool,
+    timed: bool = False,
 ) -> list[Line]:
+    """`timed` shows when facts happened."""
     collect, status = folder / "collected", folder / "status"
     collect.mkdir(parents=True)
     status.mkdir()
@@ -66,11 +74,11 @@ def run_files(
     )
     with translated():
         query.awaitTermination()
-    return collected(collect)
+    return collected(collect, timed=timed)
 
 
-def collected(folder: Path) -> list[Line]:
+def collected(folder: Path, *, timed: bool = False) -> list[Line]:
     batches: dict[str, list[Line]] = {}
     for file in sorted(folder.glob("*.json")):
         batches.setdefault(file.stem.split("-")[0], []).extend(exact.loads(file.read_text()))
-    return [line for batch in sorted(batches) for line in ordered(batches[batch])]
+    return [line for batch in sorted(batches) for line in ordered(batches[batch], timed=timed)]

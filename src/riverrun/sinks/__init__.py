@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from riverrun.sinks.sqlite_file import sqlite
     from riverrun.sinks.terminal import screen
     from riverrun.sinks.valkey.sink import cache
+    from riverrun.sinks.viewing.sink import view
     from riverrun.sinks.webhooks import webhook
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "search_index",
     "sqlite",
     "topic",
+    "view",
     "webhook",
 ]
 
@@ -39,6 +41,7 @@ _HOMES = {
     "search_index": "fulltext.sink",
     "sqlite": "sqlite_file",
     "topic": "kafka.sink",
+    "view": "viewing.sink",
     "webhook": "webhooks",
 }
 """No module has the name of a function: once loaded, it would stand in its place."""

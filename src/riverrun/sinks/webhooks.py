@@ -9,10 +9,10 @@ from __future__ import annotations
 import heapq
 import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -121,13 +121,23 @@ class Receipt:
             yield from exact.loads(zlib.decompress(pack))
 
 
-class WebhookSender(Destination):
-    """Sends each row of a batch as a POST request."""
+class Refusal(NamedTuple):
+    """Why something was not taken."""
 
-    def __init__(self, sink: Webhook, kafka: Mapping[str, str]) -> None:
-        self.sink, self.kafka = sink, kafka
+    cause: str
+    again: bool
+    """Whether it may be taken later."""
+
+
+class Post:
+    """Sends POST requests to an address, each up to so many times."""
+
+    def __init__(
+        self, url: str, headers: Iterable[tuple[str, str]], *, timeout: int, tries: int
+    ) -> None:
+        self.url, self.headers = url, dict(headers)
         again = urllib3.Retry(
-            total=sink.tries - 1,
+            total=tries - 1,
             redirect=0,
             allowed_methods={"POST"},
             status_forcelist=AGAIN,
@@ -136,7 +146,29 @@ class WebhookSender(Destination):
             raise_on_status=False,
             raise_on_redirect=False,
         )
-        self.pool = urllib3.PoolManager(retries=again, timeout=sink.timeout / 1e6)
+        self.pool = urllib3.PoolManager(retries=again, timeout=timeout / 1e6)
+
+    def send(self, body: bytes, key: str) -> Refusal | None:
+        """None if it was taken."""
+        headers = {"Content-Type": "application/json", **self.headers, "Idempotency-Key": key}
+        try:
+            answer = self.pool.request("POST", self.url, body=body, headers=headers)
+        except MaxRetryError as error:
+            return Refusal(_short(error.reason or error), again=True)
+        except HTTPError as error:
+            return Refusal(_short(error), again=False)
+        if 200 <= answer.status < 300:
+            return None
+        said = f"HTTP {answer.status}: {_short(answer.data.decode(errors='replace'))}"
+        return Refusal(said, again=answer.status in AGAIN)
+
+
+class WebhookSender(Destination):
+    """Sends each row of a batch as a POST request."""
+
+    def __init__(self, sink: Webhook, kafka: Mapping[str, str]) -> None:
+        self.sink, self.kafka = sink, kafka
+        self.post = Post(sink.url, sink.headers, timeout=sink.timeout, tries=sink.tries)
 
     def prepare(self, outputs: Sequence[OutputSpec]) -> None:
         """Whether there is somebody at the address is seen when rows are sent."""
@@ -169,24 +201,10 @@ class WebhookSender(Destination):
 
     def _cause(self, line: Line, key: str) -> str | None:
         """Sends a row; why it was not taken, or None."""
-        headers = {
-            "Content-Type": "application/json",
-            **dict(self.sink.headers),
-            "Idempotency-Key": key,
-        }
-        try:
-            answer = self.pool.request("POST", self.sink.url, body=_body(line), headers=headers)
-        except MaxRetryError as error:
-            return self._given_up(_short(error.reason or error))
-        except HTTPError as error:
-            return _short(error)
-        if 200 <= answer.status < 300:
-            return None
-        said = f"HTTP {answer.status}: {_short(answer.data.decode(errors='replace'))}"
-        return self._given_up(said) if answer.status in AGAIN else said
-
-    def _given_up(self, reason: str) -> str:
-        return f"{reason} (given up after {self.sink.tries} tries)"
+        refusal = self.post.send(_body(line), key)
+        if refusal is None or not refusal.again:
+            return None if refusal is None else refusal.cause
+        return f"{refusal.cause} (given up after {self.sink.tries} tries)"
 
 
 @dataclass

@@ -7,7 +7,7 @@ line ends a micro-batch.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,7 @@ from riverrun.kafka.records import Record, columns_of
 from riverrun.kernels.letters import Original, RecordPlace
 from riverrun.kernels.lots import Lot
 from riverrun.kernels.program import Program
-from riverrun.partitions import Partition, Range
+from riverrun.partitions import Partition, Range, real
 from riverrun.sources.admission import Ends
 from riverrun.sources.planning import Offset, Planner, first_clocks
 from riverrun.sources.records import lot_of, ranges_per_lot
@@ -40,16 +40,21 @@ class MemoryTopics(Source):
     """Whether the input ends after the last batch, so that every window closes."""
     asked: list[Command] = field(default_factory=list)
     """The control log."""
+    replied: list[bytes] = field(default_factory=list)
+    """What pages have answered to questions."""
     wall = False
 
     def commands(self, application: str, start: int, end: int) -> list[Command]:
         return self.asked[start:end]
 
     def answer(self, application: str, answers: list[Command]) -> None:
-        known = {each.body.get("to") for each in self.asked if each.kind == ANSWER}
+        known = [each.body for each in self.asked if each.kind == ANSWER]
         for each in answers:
-            if each.body["to"] not in known:
+            if each.body not in known:  # a batch that is run again says the same
                 self.asked.append(replace(each, offset=len(self.asked)))
+
+    def reply(self, application: str, parts: list[bytes]) -> None:
+        self.replied += parts
 
     def append(self, topic: str, record: Record) -> None:
         self.records.setdefault(Partition(topic, record.partition or 0), []).append(record)
@@ -72,7 +77,7 @@ class MemoryTopics(Source):
 
     def _read(self, wanted: Range, with_headers: frozenset[str]) -> pa.Table:
         partition, start, end = wanted
-        records = self.records.get(partition, [])
+        records = self.records.get(partition.real, [])
         if end > len(records):
             raise RecordsGone(
                 "records that were still to be read are gone",
@@ -129,6 +134,9 @@ class FileTopics(Source):
     def answer(self, application: str, answers: list[Command]) -> None:
         self.topics.answer(application, answers)
 
+    def reply(self, application: str, parts: list[bytes]) -> None:
+        self.topics.reply(application, parts)
+
 
 class MemoryPlanner(Planner):
     """Plans batches over topics in memory: one per cut, and one for the end."""
@@ -145,10 +153,23 @@ class MemoryPlanner(Planner):
     def next(self, start: Offset) -> Offset:
         number = start.batch
         if number < len(self.topics.cuts):
-            return Offset(self.topics.cuts[number], batch=number + 1)
+            ends = under_each_name(self.topics.cuts[number], self.program.topics)
+            return Offset(ends, batch=number + 1)
         if self.topics.ended and not start.ended:
             return Offset(start.ends, batch=number + 1, ended=True)
         return start
+
+
+def under_each_name(ends: Ends, topics: Iterable[str]) -> Ends:
+    """Where each reading of a topic ends, of what is kept once; others stay as they are."""
+    names: dict[str, list[str]] = {}
+    for topic in topics:
+        names.setdefault(real(topic), []).append(topic)
+    return {
+        partition._replace(topic=name): end
+        for partition, end in ends.items()
+        for name in names.get(partition.topic, [partition.topic])
+    }
 
 
 def _original(record: Record) -> Original:

@@ -13,10 +13,11 @@ from itertools import groupby
 import pyarrow as pa
 
 from riverrun.config import Reader
-from riverrun.control import Command, paused_after
+from riverrun.control import Command, first_of, made_anew, paused_after
 from riverrun.durations import milliseconds_of
-from riverrun.errors import NoTopic, RecordsGone, TopicError
+from riverrun.errors import NoTopic, RecordsGone, RiverrunError, TopicError
 from riverrun.kafka import direct
+from riverrun.kafka.answers import AnswerTopic
 from riverrun.kafka.control import ControlLog
 from riverrun.kafka.lag import LAG, LagBook
 from riverrun.kafka.ranges import RangeReader, Way
@@ -27,6 +28,7 @@ from riverrun.kernels.program import ReadTopic
 from riverrun.partitions import Partition, Range, from_texts
 from riverrun.sources.admission import Admitted, Ends, Times, admit
 from riverrun.sources.closing import Closing
+from riverrun.sources.histories import Histories
 from riverrun.sources.planning import Offset, Planner, first_clocks
 from riverrun.sources.records import lot_of, ranges_per_lot
 from riverrun.sources.source import Circumstances, Source
@@ -61,6 +63,10 @@ class KafkaSource(Source):
 
     def answer(self, application: str, answers: list[Command]) -> None:
         ControlLog(self.client, application).send(*answers)
+
+    def reply(self, application: str, parts: list[bytes]) -> None:
+        with suppress(RiverrunError):  # who asks gives up by itself; the job goes on
+            AnswerTopic(self.client, application).send(parts)
 
     def lots(self, ranges: Sequence[Range], with_headers: frozenset[str]) -> Iterator[Lot]:
         for found in self._reader.read(ranges_per_lot(ranges), with_headers):
@@ -112,12 +118,17 @@ class KafkaPlanner(Planner):
         self.partitions: list[Partition] = []
         self.ids: dict[str, str] = {}
         self.limit: Ends | None = None
+        self.span = job.span
 
     def first(self) -> Offset:
         facts = self._facts()
         ends: Ends = {}
         for source in self.program.sources:
-            ends |= self._start(source, _partitions(source.topic, facts[source.topic]))
+            partitions = _partitions(source.topic, facts[source.topic])
+            given = {
+                each: self.span.begins[each] for each in partitions if each in self.span.begins
+            }
+            ends |= given or self._start(source, partitions)
         return Offset(ends, topics=self.ids, clocks=first_clocks(self.program))
 
     def _start(self, source: ReadTopic, partitions: list[Partition]) -> Ends:
@@ -128,7 +139,7 @@ class KafkaPlanner(Planner):
         return self.topics.at_time(partitions, milliseconds_of(source.start))
 
     def stop_at_end(self) -> None:
-        self.limit = self.topics.ends(self._known())
+        self.limit = self.span.limited(self.topics.ends(self._known()))
 
     def next(self, start: Offset) -> Offset:
         try:
@@ -150,14 +161,19 @@ class KafkaPlanner(Planner):
     def _next(self, start: Offset) -> Offset:
         self.pacer.end()
         self._look(start)
+        control, commands = self._controlled(start)
+        paused = paused_after(start.paused, commands, self.program.topics)
+        histories = Histories.after(start.histories, self.program.histories, made_anew(commands))
         ends = self._ends()
-        begin = self._begin(start, ends)
-        control, paused = self._controlled(start)
-        reading = {p: begin[p] if p.topic in paused else end for p, end in ends.items()}
+        begin = histories.begin(self._begin(start, ends), self.topics.starts)
+        ends = histories.ends(begin, ends, start.targets)
+        held = histories.held(paused)
+        reading = {p: begin[p] if p.topic in held else end for p, end in ends.items()}
         times = self._times(start)
-        admitted = self._admitted(start, begin, reading, times)
+        targets = histories.targets(start.targets)
+        admitted = self._admitted(targets, begin, reading, times)
         asked = control > start.control and not self.limit  # it takes effect now
-        reads = admitted.ends != start.ends
+        reads = admitted.ends != start.ends or admitted.ends != begin
         closing = None if reads else self._closing()
         if not (reads or asked or self._due(start) or closing is not None):
             end = start
@@ -165,6 +181,7 @@ class KafkaPlanner(Planner):
             end = replace(
                 self._batch(start, begin, admitted, ends),
                 control=control, paused=paused, highs=dict(times.highs), closing=closing,
+                histories=dict(histories.versions),
             )  # fmt: skip
             if reads and self.closing:
                 self.closing.goes_on()
@@ -178,12 +195,13 @@ class KafkaPlanner(Planner):
             return None
         return self.closing.next(self.last_status())
 
-    def _admitted(self, start: Offset, begin: Ends, ends: Ends, times: Times) -> Admitted:
-        own = self.program.own_topics  # they hold nobody
-        theirs = {p: high for p, high in times.highs.items() if p.topic not in own}
+    def _admitted(self, targets: Ends, begin: Ends, ends: Ends, times: Times) -> Admitted:
+        paces = self.program.paces
+        nobody = {*self.program.own_topics, *(t for t in paces if paces[t].by == "tick")}
+        theirs = {p: high for p, high in times.highs.items() if p.topic not in nobody}
         return admit(
             begin, ends, self.pacer.size,
-            first=self.program.loading.first, targets=start.targets,
+            first=self.program.loading.first, targets=targets,
             times=replace(times, highs=theirs),
         )  # fmt: skip
 
@@ -193,19 +211,21 @@ class KafkaPlanner(Planner):
 
     def _note(self, start: Offset, admitted: Admitted, ends: Ends, *, batch: bool) -> None:
         if self.book is not None:
-            self.book.stands(start.ends)
+            once = self.program.histories  # nobody is behind with them
+            self.book.stands({p: end for p, end in start.ends.items() if p.topic not in once})
             number = start.batch if batch else None
             self.book.plans(admitted.ends, ends, batch=number, targets=admitted.targets)
             if not batch and self.limit:
                 self.book.close()
 
-    def _controlled(self, start: Offset) -> tuple[int, list[str]]:
-        """How far the control log has come, and what it says is not to be read."""
+    def _controlled(self, start: Offset) -> tuple[int, list[Command]]:
+        """How far the control log has come, and what it says."""
         if self.log is None:
-            return start.control, start.paused
+            return start.control, []
         end = self.topics.ends([self.log.partition])[self.log.partition]
         commands = self.log.commands(start.control, end)
-        return end, paused_after(start.paused, commands, self.program.topics)
+        end = first_of(commands, end, _now())
+        return end, [each for each in commands if each.offset < end]
 
     def _due(self, start: Offset) -> bool:
         """Whether there is to be a batch though nothing is to be read."""

@@ -50,6 +50,9 @@ class Offset:
     closing: dict[str, int] | None = None
     """How far the clocks of steps go at least, where all is read and to be closed."""
 
+    histories: dict[str, str] = field(default_factory=dict)
+    """Topics that are read once: the version of what is made of them."""
+
     def logged(self) -> dict[str, Any]:
         behind = [str(partition) for partition in self.behind]
         places = {name: as_texts(getattr(self, name)) for name in PLACES}

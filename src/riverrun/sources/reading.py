@@ -27,6 +27,7 @@ def read_ranges(
         yield [*reading.chunks, reading.counts.chunk()]
     read = {who: high for who, high in said.highs.items() if who.topic in program.topics}
     highs = {str(who): high for who, high in read.items() if isinstance(who, Partition)}
-    status = Status(tick=now.tick, control=said.control, paused=said.paused, highs=highs)
+    ends = {str(each.partition): each.end for each in ranges}
+    status = Status(tick=now.tick, control=said.control, paused=said.paused, highs=highs, ends=ends)
     told = [status.chunk()]
     yield [*told, *marks(said, program.pages)] if program.steps else told

@@ -15,6 +15,7 @@ from riverrun.kernels.program import Program
 from riverrun.partitions import Range
 from riverrun.sources.pacing import Pacer
 from riverrun.sources.planning import Planner
+from riverrun.sources.span import EVERYTHING, Span
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class Circumstances:
     """Of the driver, for what is noted of the job."""
     close: bool = False
     """Whether windows are to close when all there is was read."""
+    span: Span = EVERYTHING
+    """What is to be read of topics, if not all from where the program says."""
 
 
 class Source(ABC):
@@ -57,6 +60,11 @@ class Source(ABC):
     def answer(self, application: str, answers: list[Command]) -> None:
         """Adds what steps reply to commands, to the same log. A batch that is run again replies
         again: who reads it goes by the first reply."""
+
+    @abstractmethod
+    def reply(self, application: str, parts: list[bytes]) -> None:
+        """In a task: gives those who ask what pages answer, as bytes. It may come again, and may
+        be lost: who asks waits for a while. It must not fail."""
 
     @abstractmethod
     def originals(self, places: list[RecordPlace]) -> Mapping[RecordPlace, Original]:

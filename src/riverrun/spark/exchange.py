@@ -12,11 +12,14 @@ from riverrun.edges import Edge
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.kept import KeptInFolder
 from riverrun.kernels.pages import PageKernel
+from riverrun.kernels.questions import Answering
 from riverrun.kernels.state import SegmentCache
 from riverrun.spark.source import Job, job_of
 from riverrun.spark.zygote import settle
 
 _caches: dict[str, SegmentCache] = {}
+_answering = Answering()
+"""What questions take of a batch is counted for all pages in this process."""
 
 
 def _cache(job: Job) -> SegmentCache:
@@ -54,7 +57,9 @@ class PageProcessor(StatefulProcessor):
         self.store = SegmentStore(handle.getMapState("segments", "id string", "data binary"))
         job = job_of(self.encoded)
         kept = KeptInFolder(job.kept) if job.kept else None
-        self.kernel = PageKernel(job.program, self.level, _cache(job), job.query_id, kept=kept)
+        self.kernel = PageKernel(
+            job.program, self.level, _cache(job), job.query_id, kept=kept, answering=_answering
+        )
 
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyspark
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
@@ -24,7 +29,7 @@ from pyspark.sql import SparkSession
 
 from riverrun import private
 from riverrun.config import Settings
-from riverrun.embedded import class_archive
+from riverrun.embedded import class_archive, priority
 from riverrun.embedded.java import Java
 from riverrun.errors import ServerError
 from riverrun.spark import executors, properties, zygote
@@ -33,8 +38,12 @@ JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """The JVM moves few fat rows: the optimising compiler and the parallel collector only cost."""
 
 
-PATIENCE = 120
-"""Seconds that the JVM has to end: the first time it writes the archive of its classes."""
+SHELL = "pyspark-shell"
+"""The last argument of Spark's JVM."""
+
+PATIENCE, ARCHIVING = 120, 600
+"""Seconds that the JVM has to end, and if it writes the archive of its classes first. On a busy
+machine that takes minutes; given up, it would be begun anew by every run, and never be there."""
 
 EXECUTORS_WITHIN = 60
 SETTLED = 1.0
@@ -74,41 +83,45 @@ class Spark:
                 self.session.stop()
                 if not submitted():
                     gateway.shutdown()
-            code = 0 if submitted() else _closed(gateway.proc)
+            patience = PATIENCE if self.draft is None else ARCHIVING
+            code = 0 if submitted() else _closed(gateway.proc, patience)
             SparkContext._gateway = SparkContext._jvm = None
         if self.draft is not None:
             class_archive.settle(self.draft, whole=code == 0)
         shutil.rmtree(self.folder / "work", ignore_errors=True)
 
 
-def _closed(process: subprocess.Popen[bytes]) -> int:
+def _closed(process: subprocess.Popen[bytes], patience: int) -> int:
     assert process.stdin is not None
     process.stdin.close()
     try:
-        return process.wait(PATIENCE)
+        return process.wait(patience)
     except subprocess.TimeoutExpired:
         process.kill()
         return process.wait()
 
 
 def start(
-    name: str, *, settings: Settings, java: Java, folder: Path, program: Path | None = None
-) -> Spark:
+    name: str, *, settings: Settings, java: Java, folder: Path, program: Path | None = None,
+    nice: int = 0,
+) -> Spark:  # fmt: skip
     """Starts a JVM with the settings that this use of Spark wants, under those of the user.
 
-    `program` is the folder of the program's modules, which go to the executors of a cluster.
+    `program` is the folder of the program's modules, which go to the executors of a cluster. The
+    JVM and its Python workers give way to others by `nice`.
     """
     private.folder(folder)
     if submitted():
         return _submitted(name, settings, folder)
     os.environ["JAVA_HOME"] = str(java.home)
-    archive = class_archive.location(java, _jars(), settings.cache)
+    archive = classes(java, settings.cache)
     # an ahead-of-time cache of all of Spark takes longer to write than it ever saves
     ahead_of_time = java.version >= class_archive.AHEAD_OF_TIME
     draft = None if ahead_of_time else class_archive.draft_of(archive)
     options = " ".join([JVM, _log4j(folder), *class_archive.options(archive, draft)])
     wanted = {**_wanted(folder, settings), "spark.driver.extraJavaOptions": options}
-    python = str(zygote.start(folder) or _plain_python(folder))
+    zygotes = priority.giving_way(nice, partial(zygote.start, folder))
+    python = str(zygotes or _plain_python(folder))
     if local(settings.master):
         wanted |= _on_this_machine(settings.master)
         os.environ["POLARS_MAX_THREADS"] = "1"
@@ -118,8 +131,8 @@ def start(
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python
     given = properties.written(folder / "spark.properties", {**wanted, **settings.spark})
     inside = Path.cwd() if local(settings.master) else folder
-    with _streams_to(folder / "spark.log"), _inside(inside):
-        session = _created(name, settings.master, folder, given)
+    with _inside(inside):
+        session = _created(name, settings.master, folder, partial(_gateway, given, nice))
     spark = Spark(session, folder, draft, cores(settings.master))
     return spark if local(settings.master) else _with_executors(spark, settings)
 
@@ -240,13 +253,16 @@ def _with_executors(spark: Spark, settings: Settings) -> Spark:
     return replace(spark, parallel=parallel)
 
 
-def _created(name: str, master: str, folder: Path, given: Path | None = None) -> SparkSession:
-    """With `given`, the file of its settings, in a JVM of its own."""
+def _created(
+    name: str, master: str, folder: Path, gateway: Callable[[], Any] | None = None
+) -> SparkSession:
+    """With `gateway`, in a JVM of its own."""
     builder: Any = SparkSession.builder.appName(name)
+    before = signal.getsignal(signal.SIGINT)
     try:
-        if given is not None:
+        if gateway is not None:
             builder = builder.master(master)
-            SparkContext._ensure_initialized(gateway=_gateway(given))
+            SparkContext._ensure_initialized(gateway=gateway())
         session: SparkSession = builder.getOrCreate()
     except (PySparkException, Py4JError) as error:
         raise ServerError(
@@ -255,16 +271,62 @@ def _created(name: str, master: str, folder: Path, given: Path | None = None) ->
             got=f"master {master}: {str(error).splitlines()[0]}",
             hint="the log says why",
         ) from error
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)  # PySpark puts one of its own there
     return session
 
 
-def _gateway(given: Path) -> Any:
+def _gateway(given: Path, nice: int) -> Any:
     """The JVM, in a session of its own: a signal to our process group is for us to handle.
 
     Settings may be secrets, so they are in a file; what is on a command line all can read.
     """
-    os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*properties.option(given), "pyspark-shell"])
-    return launch_gateway(popen_kwargs={"start_new_session": True, "umask": private.UMASK})
+    os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*properties.option(given), SHELL])
+    logging.getLogger().addFilter(_not_of_py4j)
+    with _none_left_behind(), private.opened(given.parent / "spark.log", "a") as log:
+        how = {
+            "start_new_session": True, "umask": private.UMASK, "stdout": log, "stderr": log,
+        }  # fmt: skip
+        gateway: Any = priority.giving_way(nice, partial(launch_gateway, popen_kwargs=how))
+    priority.tell_session(gateway.proc.pid)
+    return gateway
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    """It writes the stack of each Ctrl-C to the screen, which is told in a word already."""
+    return "py4j" not in record.pathname
+
+
+@contextmanager
+def _none_left_behind() -> Iterator[None]:
+    """A JVM whose start is broken off has nobody to tell its port to, and would stay for ever."""
+    before = jvms()
+    try:
+        yield
+    except BaseException:
+        kill(jvms() - before)
+        raise
+
+
+def jvms() -> set[psutil.Process]:
+    """Spark's JVMs that this process has started, and what starts one."""
+    found = set()
+    for each in psutil.Process().children():
+        with suppress(psutil.Error):
+            found |= {each} if each.cmdline()[-1:] == [SHELL] else set()
+    return found
+
+
+def kill(processes: set[psutil.Process]) -> None:
+    for each in processes:
+        with suppress(psutil.Error):
+            each.kill()
+
+
+def classes(java: Java, cache: Path) -> Path:
+    """Where the archive of Spark's classes is, or will be."""
+    return class_archive.location(java, _jars(), cache)
 
 
 def _jars() -> list[Path]:
@@ -275,6 +337,9 @@ def _jars() -> list[Path]:
 def _inside(folder: Path) -> Iterator[None]:
     """The JVM keeps the folder in which it was started; it finds its Python there."""
     before = Path.cwd()
+    if folder == before:
+        yield
+        return
     os.chdir(folder)
     try:
         yield

@@ -20,20 +20,23 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from riverrun.clock import Now, Punctuation
+from riverrun.control import QUESTION, waited_for
+from riverrun.delivery.status import last_status
 from riverrun.edges import Edge
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.functions import Function
 from riverrun.kernels.lots import LotReader
 from riverrun.kernels.program import Program
-from riverrun.outputs import Places
-from riverrun.partitions import Range
+from riverrun.outputs import Identity, Places
+from riverrun.partitions import Range, as_texts
 from riverrun.sources.pacing import Pacer
 from riverrun.sources.planning import Offset, Planner, tasks
 from riverrun.sources.reading import read_ranges
 from riverrun.sources.source import Circumstances, Source
+from riverrun.sources.span import EVERYTHING, Span
 from riverrun.spark import drain
 from riverrun.spark.portable import portable
-from riverrun.spark.writer import Identity, StreamSink, last_status
+from riverrun.spark.writer import StreamSink
 from riverrun.spark.zygote import settle
 
 CHUNK_SCHEMA = "page int, edge string, seq long, data binary"
@@ -65,6 +68,8 @@ class Job:
     """Bytes of state that a worker holds in memory."""
     close: bool = False
     """Whether windows are to close when all there is was read."""
+    span: Span = EVERYTHING
+    """What is to be read of topics, if not all from where the program says."""
     kept: Path | None = None
     """A folder that all workers see, for what batches are told from outside; None where no batch
     is run again."""
@@ -103,6 +108,7 @@ class RiverrunSource(DataSource):
             functions=Functions(self.options["job"] if job.program.functions else None),
             originals=job.source.originals,
             answer=job.source.answer,
+            reply=job.source.reply,
             late_alerts=job.program.late_alerts,
         )
 
@@ -130,6 +136,8 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, encoded: str) -> None:
         self.encoded = encoded
         self._planner: Planner | None = None
+        self.forgotten = 0
+        """How far the control log was read for who is to be forgotten."""
 
     @property
     def job(self) -> Job:
@@ -144,7 +152,7 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _new_planner(self, job: Job) -> Planner:
         pacer = Pacer(job.max_events, job.batch_seconds)
         told = partial(last_status, job.status)
-        about = Circumstances(job.program, pacer, told, job.status, close=job.close)
+        about = Circumstances(job.program, pacer, told, job.status, close=job.close, span=job.span)
         return job.source.planner(about)
 
     def initialOffset(self) -> dict[str, Any]:
@@ -160,8 +168,17 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if drain.asked(self.job.status):
             return start
         begin = Offset.of(start)
+        self._forget(begin)
         end = self.planner.next(begin)
         return (end if end == begin else replace(end, parallel=self.job.parallel)).logged()
+
+    def _forget(self, committed: Offset) -> None:
+        """All batches up to here are committed: what they were asked to forget is forgotten."""
+        if self.job.program.personal and committed.control > self.forgotten:
+            name = self.job.program.name
+            commands = self.job.source.commands(name, self.forgotten, committed.control)
+            self.job.program.forget(commands)
+            self.forgotten = committed.control
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Task]:
         target = Offset.of(end)
@@ -169,7 +186,11 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         said = target.punctuation()
         said.behind = self.job.program.with_keepers(said.behind)
         name, before = self.job.program.name, Offset.of(start).control
-        said.commands = self.job.source.commands(name, before, target.control)
+        commands = self.job.source.commands(name, before, target.control)
+        said.commands = waited_for(commands, target.tick)
+        if any(each.kind == QUESTION for each in said.commands):
+            # Spark counts from zero
+            said.point = {"batch": target.batch - 1, "ends": as_texts(target.ends)}
         marks = [said, *(Punctuation() for _ in dealt[1:])]
         first = target.batch == 1
         now = Now(target.tick, self.job.source.wall, target.clocks, first)

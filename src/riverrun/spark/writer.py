@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,13 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from riverrun import exact, private
+from riverrun import exact
 from riverrun.control import Command
-from riverrun.delivery.alerts import LateShares
 from riverrun.delivery.encode import Line, lines, ordered
 from riverrun.delivery.outbox import Outbox
+from riverrun.delivery.status import note_status
 from riverrun.edges import Edge
+from riverrun.kafka.topics import KafkaTopics
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import Fetch
@@ -27,6 +28,8 @@ from riverrun.kernels.messages import Status
 from riverrun.kernels.program import Program
 from riverrun.kernels.sql import Evaluator, shared_evaluator
 from riverrun.outputs import (
+    Done,
+    Identity,
     OutputSpec,
     Part,
     Places,
@@ -35,19 +38,11 @@ from riverrun.outputs import (
     destination_of,
     destinations,
 )
+from riverrun.partitions import Partition
 from riverrun.spark.zygote import settle
 
 SHOWN = 1000
 """Rows per task and batch that a screen is given."""
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Under which names a run keeps its progress: see `Part`."""
-
-    checkpoint: str
-    run: int
-    keep_written: bool = False
 
 
 @dataclass
@@ -72,11 +67,13 @@ class StreamSink(DataSourceStreamArrowWriter):
         functions: Callable[[], tuple[Function, ...]],
         originals: Fetch,
         answer: Callable[[str, list[Command]], None],
+        reply: Callable[[str, list[bytes]], None],
         late_alerts: Mapping[str, float],
     ) -> None:
         self.program, self.identity, self.places = program, identity, places
         self.status_folder, self.collect, self.originals = status, collect, originals
-        self.functions, self.late_alerts, self.answer = functions, late_alerts, answer
+        self.functions, self.late_alerts = functions, late_alerts
+        self.answer, self.reply = answer, reply
 
     @property
     def evaluator(self) -> Evaluator:
@@ -98,6 +95,8 @@ class StreamSink(DataSourceStreamArrowWriter):
             _keep(self.collect, [ln for o, r in found for ln in lines(o, r, self.evaluator)])
         else:
             self._deliver(found, delivered)
+        if outbox.answers:  # from here, so that the driver does not have to hold them all
+            self.reply(self.program.name, outbox.answers)
         return delivered
 
     def _refused(self, output: OutputSpec, rows: pa.Table) -> Mapping[int, str]:
@@ -132,10 +131,33 @@ class StreamSink(DataSourceStreamArrowWriter):
         if self.places is not None:
             for number, each in enumerate(destinations(self.program.outputs, self.places)):
                 each.finish(batchId, [message.receipts[number] for message in told])
+        if self.places is not None and self.program.followed:
+            self._note(batchId, total, self.places)
         if total.answers:
             self.answer(self.program.name, [Command(**each) for each in total.answers])
         shown = [line for message in told for line in message.shown]
         note_status(self.status_folder, self.late_alerts, (batchId, total, shown))
+
+    def _note(self, batch: int, total: Status, places: Places) -> None:
+        """What readers of outputs ask: how far the batch read, and what became of it."""
+        own = _own_ends(places, self.program.own_topics)
+        done = Done(
+            self.program.name, self.identity.checkpoint, batch, total.tick, total.ends, own,
+            total.clocks, total.highs, total.closes, total.aside,
+        )  # fmt: skip
+        for destination, outputs in destinations(self.program.outputs, places).items():
+            if any(output.sink.followed() for output in outputs):
+                destination.note(done)
+
+
+def _own_ends(places: Places, topics: tuple[str, ...]) -> dict[str, int]:
+    """What a batch has written to topics that the program reads again, by partition."""
+    if not topics:
+        return {}
+    cluster = KafkaTopics(dict(places.kafka))
+    facts = cluster.facts(list(topics))
+    partitions = [Partition(name, n) for name in topics for n in range(facts[name].partitions)]
+    return {str(each): end for each, end in cluster.ends(partitions).items()}
 
 
 def _there(output: OutputSpec, rows: pa.Table) -> int:
@@ -158,33 +180,6 @@ def _keep(folder: Path, found: list[Line]) -> None:
     file = folder / f"{batch:06d}-{task}.json"
     file.with_suffix(".tmp").write_text(exact.dumps(found))
     os.replace(file.with_suffix(".tmp"), file)
-
-
-def note_status(
-    folder: Path, late_alerts: Mapping[str, float], batch: tuple[int, Status, list[Line]]
-) -> None:
-    """Counts go up from batch to batch; what is shown is of this batch."""
-    number, status, shown = batch
-    before = last_status(folder) or {}
-    total = Status(
-        events=before.get("events", 0), dead=before.get("dead", 0), late=before.get("late", {}),
-        rows=before.get("rows", {}), written=before.get("written", {}),
-        dropped=before.get("dropped", 0), causes=before.get("causes", {}),
-    )  # fmt: skip
-    total.add(status)
-    shares = LateShares(before.get("recent", {}), before.get("alerts", []))
-    shares.add(late_alerts, status)
-    noted = {**asdict(total), **asdict(shares), "batch": number, "shown": shown}
-    private.replace(folder / "status.json", exact.dumps(noted))
-
-
-def last_status(folder: Path) -> dict[str, Any] | None:
-    """What the last committed batch of this run said; None before the first."""
-    try:
-        found: dict[str, Any] = exact.loads((folder / "status.json").read_text())
-    except FileNotFoundError:
-        return None
-    return found
 
 
 @cache

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from riverrun import private
+from riverrun.embedded import priority
 
 PRELOAD = (
     "pandas", "pyarrow.compute", "pyarrow.ipc", "duckdb", "confluent_kafka.admin",
@@ -184,6 +185,7 @@ def settle() -> None:
 
 
 def main() -> None:
+    priority.tell_session(os.getpid())
     for module in PRELOAD:
         __import__(module)
     settle()

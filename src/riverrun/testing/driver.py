@@ -9,21 +9,27 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 
 from riverrun.app import App
 from riverrun.clock import Now, Punctuation
-from riverrun.control import Command, paused_after
+from riverrun.compiler.compile import compile_program
+from riverrun.compiler.continued import NOTED, continued
+from riverrun.compiler.shape import shape
+from riverrun.compiler.upgrades import require_fit
+from riverrun.control import FORGET, Command, made_anew, paused_after, waited_for
 from riverrun.delivery import encode
 from riverrun.delivery.alerts import LateShares
 from riverrun.delivery.encode import Line, lines, ordered
 from riverrun.delivery.outbox import Outbox
 from riverrun.durations import Duration, microseconds, milliseconds_of
 from riverrun.errors import InputError, ProgramError, caller
+from riverrun.forgetting import KeyPlace, Keys
 from riverrun.kafka.records import Record
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.functions import run_twice
@@ -31,61 +37,28 @@ from riverrun.kernels.kept import KeptInMemory
 from riverrun.kernels.lots import LotReader
 from riverrun.kernels.messages import Status
 from riverrun.kernels.pages import PageKernel
-from riverrun.kernels.program import PlacedStep, Program, ReadTopic
+from riverrun.kernels.program import ReadTopic
+from riverrun.kernels.questions import MOST_SECONDS, Question, part_of
+from riverrun.kernels.revealing import keys_at
 from riverrun.kernels.state import SegmentCache
 from riverrun.operators.lookups.by_hand import Content, TableByHand
-from riverrun.operators.lookups.lookup import Lookup
 from riverrun.outputs import OutputSpec
-from riverrun.partitions import Range, counts
+from riverrun.partitions import Range, as_texts, counts, real
+from riverrun.questions.answer import Answer, Parts, answer
+from riverrun.questions.split import split
+from riverrun.schema import Schema
 from riverrun.sources.admission import Ends
 from riverrun.sources.closing import Closing
-from riverrun.sources.files import MemoryTopics, as_bytes
+from riverrun.sources.files import MemoryTopics, as_bytes, under_each_name
+from riverrun.sources.histories import Histories
 from riverrun.sources.reading import read_ranges
+from riverrun.testing.by_hand import reading, stands_for
+from riverrun.testing.checkpoints import Checkpoint, MemoryStore, Place, Planned
 from riverrun.testing.drawn import Lines, drawn_rows, parse, records
 
 CACHE = 1 << 28
-
-
-@dataclass
-class MemoryStore:
-    """A page's segments in a dictionary."""
-
-    data: dict[str, bytes] = field(default_factory=dict)
-
-    def get(self, segment: str) -> bytes:
-        return self.data[segment]
-
-    def put(self, segment: str, data: bytes) -> None:
-        self.data[segment] = data
-
-    def remove(self, segment: str) -> None:
-        del self.data[segment]
-
-
-Place = tuple[int, int]
-"""An exchange and a page."""
-
-
-@dataclass
-class Checkpoint:
-    """What survives a crash: how far was read, each page's state, and what was said of time."""
-
-    read: Ends = field(default_factory=dict)
-    heads: dict[Place, bytes] = field(default_factory=dict)
-    stores: dict[Place, MemoryStore] = field(default_factory=dict)
-    clocks: dict[str, int] | None = field(default_factory=dict)
-    control: int = 0
-    paused: list[str] = field(default_factory=list)
-
-
-class Planned(NamedTuple):
-    """What a batch is to do, as a job would log it."""
-
-    tick: int
-    ends: Ends
-    ended: bool
-    control: int
-    closing: dict[str, int] | None
+PATIENCE = 60.0
+"""Seconds for the answer to a question."""
 
 
 class Driver:
@@ -108,16 +81,20 @@ class Driver:
     """
 
     def __init__(self, app: App, *, now: str | None = None) -> None:
-        self.program = app.program()
+        self.program = app.program().with_keys(KeyPlace(uuid4().hex))
         if self.program.spark_steps:
             raise ProgramError(
                 "the driver cannot run .spark(…) steps",
                 hint="test the function with Spark, or run `riverrun try --engine spark`",
             )
+        self.shape = shape(self.program)
+        """What the next version is compared with."""
         self.topics = MemoryTopics()
         self.kept = KeptInMemory()
         """What was looked up: a batch that is run again finds the same."""
         self.by_hand: dict[str, Content] = {}
+        self.timed = False
+        """Whether rows of streams are shown with their event time."""
         self.wall = now is not None
         self.started_at = milliseconds_of(now, caller()) * 1000 if now else 0
         self._start_over()
@@ -161,6 +138,8 @@ class Driver:
     ) -> None:
         """Adds records to a topic. A dictionary is written as JSON, text and bytes as they are."""
         marks = dict(headers or {})
+        names = [each.topic for each in self.program.sources if stands_for(each.topic, topic)]
+        topic = real(names[0]) if names else topic
         for value in values:
             record = Record(as_bytes(value), as_bytes(key), timestamp, partition, marks)
             self.topics.append(topic, record)
@@ -176,12 +155,39 @@ class Driver:
             self.by_hand[table].rows = content
             return
         self.by_hand[table] = Content(content)
-        self.program = _reading(self.program, TableByHand(table, self.by_hand[table]))
+        self.program = reading(self.program, TableByHand(table, self.by_hand[table]))
         self._start_worker()
 
     def control(self, kind: str, target: str, **body: Any) -> None:
         """Adds a command to the control log: it takes effect with the next batch."""
         self.topics.asked.append(Command(len(self.topics.asked), kind, target, body))
+
+    @property
+    def keys(self) -> Keys:
+        """Those of personal values: `driver.keys.reveal(row)`."""
+        return keys_at(self.program.keys)
+
+    def forget(self, subject: str) -> None:
+        """Asks to forget a subject, such as "customer/42": after the next batch its key is gone."""
+        kind, _, name = subject.partition("/")
+        self.control(FORGET, self.keys.subject(kind, name).hex())
+
+    def ask(self, step: str, sql: str) -> Answer:
+        """Runs a batch, and asks for the rows of a step's table as they stand after it, as
+        `riverrun ask` does of a job."""
+        tables = self.program.tables
+        if step not in tables:
+            known = ", ".join(tables) or "none"
+            raise InputError(f"no step {step!r} can be asked", hint=f"those that can: {known}")
+        plan, asked = split(sql, step, tables[step]), Parts(uuid4().hex)
+        command = Question(asked.question, step, plan.page, seconds=MOST_SECONDS).command(None)
+        self.control(command.kind, command.target, **command.body)
+        self.batch()
+        for each in self.topics.replied:
+            asked.add(part_of(each))
+        whole = asked.whole()
+        assert whole is not None, asked.pages
+        return answer(plan, whole, seconds=PATIENCE)
 
     def run(self, **drawn: str) -> Lines:
         """Runs the batches of drawn tables, one per topic, and returns what comes out of them.
@@ -194,18 +200,23 @@ class Driver:
         found = Lines()
         for number in range(max(map(len, topics.values()), default=0)):
             for topic, batches in topics.items():
+                name = real(self._source(topic).topic)
                 for record in batches[number] if number < len(batches) else ():
-                    self.topics.append(topic, record)
+                    self.topics.append(name, record)
             found += self.batch()
         return found
 
     def _source(self, topic: str) -> ReadTopic:
-        known = {source.topic: source for source in self.program.sources}
-        if topic not in known:
+        known = [real(each.topic) for each in self.program.sources]
+        found = [each for each in self.program.sources if stands_for(each.topic, topic)]
+        if not found:
             raise InputError(
                 f"the program does not read {topic!r}", hint=f"it reads: {', '.join(known)}"
             )
-        return known[topic]
+        # a table tells what the key is; its records have what any reading wants
+        first = next((each for each in found if each.table_key), found[0])
+        columns = {c.name: c for each in (*found, first) for c in each.fields.columns}
+        return replace(first, fields=Schema(tuple(columns.values())))
 
     def batch(self, *, ended: bool = False) -> Lines:
         """Reads all that was sent, and returns what comes out."""
@@ -218,7 +229,8 @@ class Driver:
     def _plan(
         self, ends: Ends, *, ended: bool = False, closing: dict[str, int] | None = None
     ) -> Planned:
-        return Planned(self.tick, dict(ends), ended, len(self.topics.asked), closing)
+        named = under_each_name(ends, self.program.topics)
+        return Planned(self.tick, named, ended, len(self.topics.asked), closing)
 
     def _commit(self, planned: Planned) -> Lines:
         found, checkpoint, status = self._run(planned)
@@ -226,9 +238,13 @@ class Driver:
             self.topics.append(topic, record)
         self.history.append(planned)
         self.topics.answer(self.program.name, [Command(**each) for each in status.answers])
+        self.program.forget(
+            self.topics.commands(self.program.name, self.checkpoint.control, planned.control)
+        )
         self.checkpoint = checkpoint
         self.last = status
         self.status.add(status)
+        self.status.state = status.state  # what is kept now is no sum over batches
         self.late_shares.add(self.program.late_alerts, status)
         for line in found:
             self.outputs[line["output"]].append(line)
@@ -239,11 +255,24 @@ class Driver:
         self._run(self._plan(self.topics.ends()))
         self.restart()
 
-    def restart(self) -> None:
-        """Starts anew from the checkpoint: caches are gone, and what may be late is not known."""
+    def restart(self, app: App | None = None) -> None:
+        """Starts anew from the checkpoint: caches are gone, and what may be late is not known.
+
+        With another version of the program it goes on with that, as `riverrun run` would.
+        """
+        if app is not None:
+            self._go_on_with(app)
         self._start_worker()
         self.checkpoint = copy.deepcopy(self.checkpoint)
         self.checkpoint.clocks = None
+
+    def _go_on_with(self, app: App) -> None:
+        now = shape(app.program())
+        require_fit(self.shape, now, caller())
+        how = continued(self.shape, now)
+        program = compile_program(app.plan(), how).with_keys(self.program.keys)
+        self.program, self.shape = program, {**now, NOTED: vars(how)}
+        self.outputs = {each.name: self.outputs.get(each.name, []) for each in self.program.outputs}
 
     def replay(self) -> Lines:
         """Starts over with nothing but the topics, and runs the same batches at the same times."""
@@ -292,19 +321,27 @@ class Driver:
     def _batch(self, planned: Planned) -> tuple[list[Line], Checkpoint, Status]:
         start, ends, control = self.checkpoint, planned.ends, planned.control
         commands = self.topics.commands(self.program.name, start.control, control)
+        commands = waited_for(commands, self.tick)
         paused = paused_after(start.paused, commands, self.program.topics)
-        held = {p: end for p, end in ends.items() if p.topic in paused}
+        histories = Histories.after(start.histories, self.program.histories, made_anew(commands))
+        held = {p: end for p, end in ends.items() if p.topic in histories.held(paused)}
         behind = [p for p, end in held.items() if end > start.read.get(p, 0)]
+        read = {p: start.read.get(p, 0) for p in ends}
+        begin = histories.begin(read, lambda each: dict.fromkeys(each, 0))
+        ends = histories.ends(begin, ends, {})
         ends = {p: end for p, end in ends.items() if p not in held}
         punctuation = Punctuation(
             tick=self.tick, ended=planned.ended, clocks=start.clocks, control=control,
             paused=paused, commands=commands, behind=self.program.with_keepers(behind),
             batch=len(self.history), partitions=counts(self.topics.ends()),
             closing=planned.closing,
+            point={"batch": len(self.history), "ends": as_texts({**start.read, **ends})},
         )  # fmt: skip
         outbox = Outbox(self.program, self.reader.evaluator, self.topics.originals)
-        chunks = self._read(ends, punctuation)
-        checkpoint = Checkpoint({**start.read, **ends}, control=control, paused=paused)
+        chunks = self._read(begin, ends, punctuation)
+        checkpoint = Checkpoint(
+            {**start.read, **ends}, control=control, paused=paused, histories=histories.versions
+        )
         for level in range(len(self.kernels)):
             chunks = [
                 chunk
@@ -315,12 +352,13 @@ class Driver:
         for chunk in chunks:
             outbox.add(chunk)
         checkpoint.clocks = dict(outbox.status.clocks)
+        self.topics.reply(self.program.name, outbox.answers)
         made = list(outbox.outputs())
         self.written = list(self._read_again(made))
         found = [
             line for output, rows in made for line in lines(output, rows, self.reader.evaluator)
         ]
-        return ordered(found), checkpoint, outbox.status
+        return ordered(found, timed=self.timed), checkpoint, outbox.status
 
     def _read_again(self, made: list[tuple[OutputSpec, pa.Table]]) -> Iterator[tuple[str, Record]]:
         """What the program writes to topics that it reads itself."""
@@ -331,9 +369,9 @@ class Driver:
                     value, key, at = each["value"], each["key"], each["timestamp"]
                     yield topic, Record(as_bytes(value), as_bytes(key), at or 0, 0, {})
 
-    def _read(self, ends: Ends, punctuation: Punctuation) -> list[Chunk]:
+    def _read(self, begin: Ends, ends: Ends, punctuation: Punctuation) -> list[Chunk]:
         ranges = [
-            Range(each, self.checkpoint.read.get(each, 0), end)
+            Range(each, begin.get(each, 0), end)
             for each, end in ends.items()
             if each.topic in self.program.topics
         ]
@@ -350,18 +388,3 @@ class Driver:
         checkpoint.stores[place] = store
         checkpoint.heads[place] = new_head or head or b""
         return out
-
-
-def _reading(program: Program, table: TableByHand) -> Program:
-    """The program, with lookups of a table that is given by hand."""
-    steps = tuple(_step_reading(step, table) for step in program.steps)
-    if steps == program.steps:
-        raise InputError(f"the program has no lookup in {table.table!r}")
-    return replace(program, steps=steps)
-
-
-def _step_reading(step: PlacedStep, table: TableByHand) -> PlacedStep:
-    does = step.does
-    if isinstance(does, Lookup) and does.reads.table == table.table:
-        return replace(step, does=does.reading(table))
-    return step

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from riverrun.control import SOURCE, control_topic
+from riverrun.control import SOURCE, answer_topic, control_topic
 from riverrun.errors import ProgramError
 from riverrun.kernels.program import ReadTopic
+from riverrun.partitions import real
 from riverrun.plan.nodes import Late, Node, Output, Plan, SparkStep, Step, Union
 from riverrun.plan.rows import changes, inputs_of, nodes_of, steps_of
 
@@ -16,6 +17,7 @@ def check(plan: Plan) -> Plan:
     nodes, outputs, steps = nodes_of(plan.outputs), plan.outputs, steps_of(plan.outputs)
     _refuse_same_topics(nodes)
     _refuse_same_steps(steps)
+    _refuse_standing_names(steps)
     _refuse_same_steps([node for node in nodes if isinstance(node, SparkStep)])
     _refuse_same_outputs(nodes, outputs)
     _refuse_shared_topics(plan)
@@ -32,22 +34,24 @@ def _refuse_same_topics(nodes: list[Node]) -> None:
     for node in nodes:
         if isinstance(node, ReadTopic) and sources.setdefault(node.topic, node) is not node:
             raise ProgramError(
-                f"the topic {node.topic!r} is read twice",
+                f"the topic {real(node.topic)!r} is read twice",
                 where=node.at,
                 got=f"first at {sources[node.topic].at}",
-                hint="declare it once and use it twice",
+                hint="declare it once and use it twice; or, to read it in two ways, give one of "
+                'them a name: app.table(…, name="…")',
             )
     if len(sources) > SOURCE:
         raise ProgramError(f"a program reads at most {SOURCE} topics", got=len(sources))
 
 
 def _refuse_own_topic(app: str, outputs: tuple[Output, ...]) -> None:
+    own = (f"{app}.progress", control_topic(app), answer_topic(app))
     for output in outputs:
-        if output.sink.kafka_topic() in (f"{app}.progress", control_topic(app)):
+        if output.sink.kafka_topic() in own:
             raise ProgramError(
                 f"the topic {output.sink.kafka_topic()!r} is riverrun's own",
                 where=output.at,
-                hint="it holds what is delivered, or what is asked: write to another",
+                hint="it holds what is delivered, asked or answered: write to another",
             )
 
 
@@ -66,8 +70,29 @@ def _refuse_same_steps(steps: Sequence[Step | SparkStep]) -> None:
         names[step.name] = step.at
 
 
+def _refuse_standing_names(steps: list[Step]) -> None:
+    """A step cannot have been what another one is."""
+    names = {step.name: step for step in steps}
+    former: dict[str, Step] = {}
+    for step in steps:
+        if step.was is None:
+            continue
+        other = names.get(step.was) or former.setdefault(step.was, step)
+        if other is not step:
+            raise ProgramError(
+                f"two steps would go on with the state of {step.was!r}",
+                where=step.at,
+                got=f"the other is at {other.at}",
+                hint="was= is the name that a step had before, and no step has now",
+            )
+
+
 def _refuse_same_outputs(nodes: list[Node], outputs: tuple[Output, ...]) -> None:
-    read = {node.topic for node in nodes if isinstance(node, ReadTopic) and not node.own}
+    read = {
+        real(node.topic)
+        for node in nodes
+        if isinstance(node, ReadTopic) and not (node.own or node.shared)
+    }
     for output in outputs:
         if output.sink.kafka_topic() in read:
             raise ProgramError(

@@ -6,13 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from riverrun.durations import duration_text
 from riverrun.errors import Location, ProgramError
-from riverrun.operators.joins.join import Asked, Join, JoinSide, On
+from riverrun.operators.joins.join import SIDES, Asked, Join, JoinSide, On
 from riverrun.operators.joins.latest import LatestJoin
-from riverrun.operators.joins.streams import StreamJoin
+from riverrun.operators.joins.streams import SALT, StreamJoin
 from riverrun.operators.joins.tables import TableJoin
 from riverrun.operators.joins.versions import VersionJoin
-from riverrun.plan.building import checked_name, checked_policy, origin_name
+from riverrun.operators.keep import keeping
+from riverrun.operators.to_table import table_behind
+from riverrun.plan.building import checked_name, checked_policy, origin_name, period
 from riverrun.plan.nodes import Node, Step
 from riverrun.plan.rows import changes, form_of, key_of, table_of
 from riverrun.schema import RESERVED, Column, Schema, nested, quoted
@@ -34,11 +37,12 @@ def join(left: Node, right: Node, asked: Asked) -> Step:
     renamed = {name: f"{asked.prefix or ''}{name}" for name in names}
     schema = _schema(left, right, shared=shared, renamed=renamed, at=at)
     schema = _with_own_columns(schema, kind.added_columns(right, asked), at)
+    salt = (SALT,) if asked.spread > 1 else ()
     unchanged = {n: n for n in left.schema.visible.names if n not in shared}
     does = kind(
         name=checked_name(asked.name, at) or f"{origin_name(left)}_join_{origin_name(right)}",
-        keys=tuple(f"__k{number}" for number in range(len(on))),
-        key_types=types,
+        keys=(*(f"__k{number}" for number in range(len(on))), *salt),
+        key_types=(*types, *("BIGINT" for _ in salt)),
         schema=schema,
         at=at,
         on_error=checked_policy(asked.on_error, left, at),
@@ -48,7 +52,11 @@ def join(left: Node, right: Node, asked: Asked) -> Step:
         right=JoinSide(right.schema.visible.names, key_of(right), kind.right_form(right), renamed),
         **kind.own_fields(left, right, schema, asked),
     )
-    return Step((left, right), does)
+    keep = period("keep", asked.keep, at)
+    sides = zip((left, right), SIDES, strict=True)
+    return Step(
+        tuple(keeping(rows, keep, f"{does.name}_kept_{side}", at) for rows, side in sides), does
+    )
 
 
 def _bounded(asked: Asked) -> Asked:
@@ -74,6 +82,12 @@ def _kind(left: Node, right: Node, asked: Asked) -> type[Join]:
             "within, before, after, where and time are for two streams",
             where=asked.at,
             hint="filter what the join gives with .where(…)",
+        )
+    if any(tables) and asked.spread != 1:
+        raise ProgramError(
+            "spread is for two streams",
+            where=asked.at,
+            hint="a small table can be in every page: replicate=True",
         )
     if tables != (False, True) and (
         asked.as_of is not None or asked.history is not None or asked.corrections
@@ -102,6 +116,14 @@ def _kind_of_lookup(right: Node, asked: Asked) -> type[Join]:
                 hint='as_of="event time"',
             )  # fmt: skip
         return LatestJoin
+    table = table_behind(right)
+    if table is not None and table.keep is not None:
+        raise ProgramError(
+            "a join as of event time keeps versions by its history, not by the table's keep",
+            where=asked.at,
+            got=f"keep={duration_text(table.keep)!r}",
+            hint='leave keep out of the table and say history="…", or join as_of="latest"',
+        )
     if table_of(right) is None:
         raise ProgramError(
             "only a table of a topic, or one made with to_table(), has versions in time",

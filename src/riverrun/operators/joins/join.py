@@ -50,6 +50,7 @@ class TableJoinArguments(TypedDict, total=False):
     history: Duration | None
     prefix: str | None
     name: str | None
+    was: str | None
     on_error: OnError | None
 
 
@@ -72,6 +73,8 @@ class Asked:
     as_of: AsOf | None = None
     history: Duration | None = None
     corrections: bool = False
+    keep: Duration | None = None
+    spread: int = 1
 
 
 @dataclass(frozen=True)
@@ -135,10 +138,19 @@ class Join(PlainOperator):
         """Whether rows of the side that match none are part of the result."""
         return self.how in (side, "full")
 
+    def salts(self, number: int) -> tuple[str, ...]:
+        """SQL for keys beyond those that are joined by."""
+        return ()
+
+    @cached_property
+    def own_keys(self) -> tuple[str, ...]:
+        """The keys that are columns."""
+        return self.keys[: len(self.on)]
+
     @cached_property
     def shared(self) -> dict[str, str]:
         """Columns of the result that are keys."""
-        return {a: key for key, (a, b) in zip(self.keys, self.on, strict=True) if a == b}
+        return {a: key for key, (a, b) in zip(self.own_keys, self.on, strict=True) if a == b}
 
     @cached_property
     def right_columns(self) -> tuple[str, ...]:
@@ -159,8 +171,9 @@ class Join(PlainOperator):
         entering: JoinSide = getattr(self, side)
         keys = [
             f"CAST({quoted(pair[number])} AS {type}) AS {key}"
-            for key, pair, type in zip(self.keys, self.on, self.key_types, strict=True)
+            for key, pair, type in zip(self.own_keys, self.on, self.key_types, strict=False)
         ]
+        keys += self.salts(number)
         columns = [f"{quoted(name)} AS {quoted(made)}" for name, made in entering.renamed.items()]
         place = "epoch_us(__at) AS __time" if entering.form == "facts" else NO_SLOT
         chosen = ", ".join([*keys, *columns, *HIDDEN[entering.form], place])
@@ -178,7 +191,8 @@ class Join(PlainOperator):
     def as_entered(self, side: Side, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows under the names that they had before."""
         entering: JoinSide = getattr(self, side)
-        own = {pair[SIDES.index(side)]: key for key, pair in zip(self.keys, self.on, strict=True)}
+        pairs = zip(self.own_keys, self.on, strict=True)
+        own = {pair[SIDES.index(side)]: key for key, pair in pairs}
         names = {name: entering.renamed.get(name) or own[name] for name in entering.columns}
         return rows.select(*(pl.col(c).alias(name) for name, c in names.items()), *PLACE)
 

@@ -40,7 +40,8 @@ class LatestJoin(Join):
     def right_form(cls, right: Node) -> RowForm:
         # the join keeps the table itself: where records come in their order, no step has to
         table = table_behind(right)
-        return "versions" if table is not None and table.order == "position" else "changes"
+        simple = table is not None and table.order == "position" and table.keep is None
+        return "versions" if simple else "changes"
 
     @classmethod
     def added_columns(cls, right: Node, asked: Asked) -> tuple[str, ...]:
@@ -64,6 +65,11 @@ class LatestJoin(Join):
 
     def frozen(self) -> dict[str, Any]:
         return super().frozen() | {"replicate": self.replicate}
+
+    def grows(self, tables: list[str]) -> str | None:
+        if self.right.form == "versions":
+            return f"a row of every {', '.join(theirs for _, theirs in self.on)} of the table"
+        return super().grows(tables)
 
     def advance(self, state: StepState, batch: Batch) -> Result:
         table = state.rows("right")

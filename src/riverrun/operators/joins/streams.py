@@ -30,6 +30,8 @@ from riverrun.schema import Schema, plain
 ROW = ["__pos", "__sub"]
 MIXERS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 """Odd numbers that spread others over 64 bits."""
+SALT = "__salt"
+MOST_SPREAD = 1024
 OTHER: dict[Side, Side] = {"left": "right", "right": "left"}
 
 
@@ -42,6 +44,8 @@ class StreamJoin(Join):
     """A right row matches from `before` a left one's time until `after` it."""
     condition: str | None
     time: PairTime
+    spread: int
+    """Over how many keys each key is spread: left rows are dealt to them, right ones are in all."""
 
     kind = "join streams"
     hows = get_args(How)
@@ -51,7 +55,8 @@ class StreamJoin(Join):
     def own_fields(cls, left: Node, right: Node, schema: Schema, asked: Asked) -> dict[str, Any]:
         before, after = _bounds(asked)
         condition = asked.condition and checked_condition(asked.condition, schema, asked.at)
-        times = {"before": before, "after": after, "time": asked.time}
+        _check_spread(asked)
+        times = {"before": before, "after": after, "time": asked.time, "spread": asked.spread}
         return {"key": passed_on(left, schema), "condition": condition, **times}
 
     @classmethod
@@ -67,6 +72,10 @@ class StreamJoin(Join):
         return self.input("left", late=True), self.input("right", late=True)
 
     @property
+    def holds(self) -> bool:
+        return self.keeps("left") or self.keeps("right")
+
+    @property
     def leaving(self) -> Leaving:
         # a row that matches none leaves when it no longer can, a pair when its later row comes
         delay = max(
@@ -80,17 +89,31 @@ class StreamJoin(Join):
         said = [("within", f"{before} before, {after} after")]
         if self.time != "later":
             said.append(("time", f"that of the {self.time} row"))
+        if self.spread > 1:
+            said.append(("spread", f"each key over {self.spread} pages"))
         return said + ([("where", plain(self.condition))] if self.condition else [])
 
     def frozen(self) -> dict[str, Any]:
         # rows are kept in buckets as long as both bounds together
-        return super().frozen() | {"bounds": [self.before, self.after]}
+        return super().frozen() | {"bounds": [self.before, self.after], "spread": self.spread}
+
+    def salts(self, number: int) -> tuple[str, ...]:
+        if self.spread == 1:
+            return ()
+        # the low end of a position is the offset: rows are dealt evenly, and always in the same way
+        left = f"(abs(__pos) % {self.spread} + abs(__sub) % {self.spread}) % {self.spread}"
+        chosen = f"unnest(range({self.spread}))" if number else left
+        return (f"CAST({chosen} AS BIGINT) AS {SALT}",)
 
     def settings(self) -> dict[str, Any]:
         return {"condition": self.condition, "time": self.time}
 
     def last_closed(self, clock: int) -> int:
         return clock - 1
+
+    def _late_once(self, rows: pl.DataFrame, before: int) -> dict[str, pl.DataFrame]:
+        """Of rows that are in all of its keys, one is enough."""
+        return self.split_late(rows.filter(pl.col(SALT) == 0), before, "right")[1]
 
     @property
     def fails_on(self) -> str | None:
@@ -103,6 +126,8 @@ class StreamJoin(Join):
         for side, rows in new.items():
             if rows is not None:
                 timely, late = self.split_late(rows, batch.before, side)
+                if late and self.spread > 1 and side == "right":
+                    late = self._late_once(rows, batch.before)
                 new[side] = _bucketed(self, timely) if timely.height else None
                 result.late |= late
         join.match(new["left"], new["right"])
@@ -241,6 +266,20 @@ def _place_of_pair(step: StreamJoin) -> Iterator[pl.Expr]:
     for name, odd in zip(parts, MIXERS, strict=True):
         mixed = mixed + pl.col(name).reinterpret(signed=False) * pl.lit(odd, pl.UInt64)
     yield (mixed // (1 << 32)).cast(pl.Int64).alias("__sub")
+
+
+def _check_spread(asked: Asked) -> None:
+    if not 1 <= asked.spread <= MOST_SPREAD:
+        raise ProgramError(
+            f"spread is a number of keys from 1 to {MOST_SPREAD}", where=asked.at, got=asked.spread
+        )
+    if asked.spread > 1 and asked.how not in ("inner", "left"):
+        raise ProgramError(
+            "only inner and left joins can be spread",
+            where=asked.at,
+            got=f"how={asked.how!r}",
+            hint="rows of the right side are copied: one without a partner would leave many times",
+        )
 
 
 def _bounds(asked: Asked) -> tuple[int, int]:

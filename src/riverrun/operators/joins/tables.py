@@ -14,9 +14,9 @@ import polars as pl
 from riverrun.columns import RowForm
 from riverrun.durations import BEGINNING
 from riverrun.kernels.changes import latest, zero_signs
-from riverrun.kernels.operator import Batch, Input, Leaving, Result, StepState
+from riverrun.kernels.operator import Batch, Input, Leaving, Result, Standing, StepState
 from riverrun.kernels.state import SegmentList
-from riverrun.operators.joins.join import Asked, How, Join, Side
+from riverrun.operators.joins.join import SIDES, Asked, How, Join, Side
 from riverrun.plan.nodes import Node
 from riverrun.schema import Schema
 
@@ -63,6 +63,22 @@ class TableJoin(Join):
 
     def more_words(self) -> list[tuple[str, str]]:
         return []
+
+    @property
+    def standing(self) -> Standing:
+        return self._standing
+
+    def _standing(self, state: StepState, clock: int) -> pl.DataFrame | None:
+        left, right = (state.rows(side, self.identity(side)).standing() for side in SIDES)
+        parts = []
+        if left is not None and right is not None:
+            both = self.pairs(left.drop("__dead"), right.drop("__dead"))
+            parts.append(both.select(self.own_columns()))
+        for side, rows, others in zip(SIDES, (left, right), (right, left), strict=True):
+            if rows is not None and self.keeps(side):
+                alone = rows if others is None else rows.join(others, on=self.side_key, how="anti")
+                parts.append(self.with_nulls(side, alone))
+        return pl.concat(parts) if parts else None
 
     def advance(self, state: StepState, batch: Batch) -> Result:
         rows = {"left": batch.rows, "right": batch.right}

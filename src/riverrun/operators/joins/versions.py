@@ -16,7 +16,8 @@ import polars as pl
 from riverrun.columns import EVENT, PLACE, RowForm
 from riverrun.durations import BEGINNING, duration_text, microseconds
 from riverrun.kernels import positions
-from riverrun.kernels.operator import Batch, Input, Leaving, Result, StepState, event_name
+from riverrun.kernels.operator import Batch, Input, Leaving, Result, StepState
+from riverrun.kernels.positions import event_name
 from riverrun.kernels.typed import columns_of
 from riverrun.operators.joins.join import Asked, Join
 from riverrun.plan.building import origin_name
@@ -66,6 +67,10 @@ class VersionJoin(Join):
         return self.input("left", late=True), self.input("right", late=False, awaited=True)
 
     @property
+    def holds(self) -> bool:
+        return True
+
+    @property
     def leaving(self) -> Leaving:
         if self.corrections:
             return Leaving(form="changes", key=(EVENT,))
@@ -80,6 +85,12 @@ class VersionJoin(Join):
 
     def settings(self) -> dict[str, Any]:
         return {"history": self.history}
+
+    def grows(self, tables: list[str]) -> str | None:
+        return f"the last version of every {', '.join(theirs for _, theirs in self.on)}"
+
+    def leaves_rows(self) -> bool:
+        return self.corrections
 
     def last_closed(self, clock: int) -> int:
         return clock - 1 - self.history

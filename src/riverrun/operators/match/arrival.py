@@ -34,6 +34,13 @@ class MatchOnArrival(MatchSpec):
     kind = "match on arrival"
 
     @property
+    def holds(self) -> bool:
+        return False
+
+    def leaves_rows(self) -> bool:
+        return True
+
+    @property
     def leaving(self) -> Leaving:
         return Leaving(form="changes", key=(EVENT,))
 

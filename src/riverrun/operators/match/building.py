@@ -165,7 +165,7 @@ def timed_out(node: Node, at: Location) -> Emitted:
         raise ProgramError(
             "this stream has no partial matches",
             where=at,
-            hint="take .timed_out from what .match(…, timeouts=True) returns",
+            hint="take .timed_out from what .match(…, timeouts=True), or match_rules, returns",
         )
     return Emitted(node, TIMED_OUT, node.does.one_row, at)
 

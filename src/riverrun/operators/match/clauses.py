@@ -94,39 +94,49 @@ def clauses_of(source: Text, *, keyed: bool = False) -> Clauses:
     return found
 
 
+def shaping(source: Text) -> list[str]:
+    """The parameters that say which rows a match may have at all: those in PATTERN and WITHIN."""
+    parts = (tokens for head, tokens in _cut(source) if head[0].word in ("PATTERN", "WITHIN"))
+    names = (source.parameter(token) for tokens in parts for token in tokens)
+    return sorted({name for name in names if name is not None})
+
+
 def _cut(source: Text) -> Iterator[tuple[list[Token], list[Token]]]:
     """Each clause: the words that it begins with, and what is in it."""
     tokens = source.tokens()
     deep = depths(tokens)
     if wrong := [t for t, depth in zip(tokens, deep, strict=True) if depth < 0]:
         raise source.error("a bracket closes that was not opened", wrong[0].begin)
-    starts = [(n, size) for n in range(len(tokens)) if (size := _head(tokens, deep, n))]
-    if tokens and (not starts or starts[0][0] > 0):
+    starts = [(n, size) for n in range(len(tokens)) if (size := _head(source, tokens, deep, n))]
+    if not tokens:
+        return
+    if not starts or starts[0][0] > 0:
         raise source.error("this is not the beginning of a clause", tokens[0].begin, ORDER)
     for (start, size), end in zip(starts, [n for n, _ in starts[1:]] + [len(tokens)], strict=True):
         yield tokens[start : start + size], tokens[start + size : end]
 
 
-def _head(tokens: list[Token], deep: list[int], n: int) -> int:
+def _head(source: Text, tokens: list[Token], deep: list[int], n: int) -> int:
     """How many words of a clause's beginning stand here; none inside of an expression."""
     before = tokens[n - 1] if n else None
     if deep[n] or (before and (before.text == "." or before.word == "AS")):
         return 0
     for words in HEADS:
         here = tuple(token.word for token in tokens[n : n + len(words)])
-        if here == words and _follows(words[0], tokens[n + len(words) :]):
+        if here == words and _follows(source, words[0], tokens[n + len(words) :]):
             return len(words)
     return 0
 
 
-def _follows(word: str, after: list[Token]) -> bool:
+def _follows(source: Text, word: str, after: list[Token]) -> bool:
     """Whether what comes after a word makes it the beginning of a clause, not a column's name."""
     texts = [each.text.upper() for each in after[:2]]
     match word:
         case "PATTERN":
             return texts[:1] == ["("]
         case "WITHIN":
-            return texts[:1] == ["INTERVAL"] or bool(after and after[0].kind == "text")
+            open_ = bool(after) and source.parameter(after[0]) is not None
+            return open_ or texts[:1] == ["INTERVAL"] or bool(after and after[0].kind == "text")
         case "SUBSET":
             return texts[1:] == ["="]
         case "DEFINE":
@@ -256,11 +266,17 @@ def _bracketed(source: Text, tokens: list[Token]) -> list[Token]:
 def _within(source: Text, tokens: list[Token]) -> int:
     parts = tokens[1:] if tokens[0].word == "INTERVAL" else tokens
     words = [each.text[1:-1] if each.kind == "text" else each.text for each in parts]
+    for n, each in enumerate(parts):
+        if (name := source.parameter(each)) is not None:
+            if source.value(name) is None:
+                return 1
+            words[n] = str(source.value(name))
     try:
         found = microseconds(" ".join(words))
     except ProgramError as error:
+        got = f": {' '.join(words)!r}"[:100] if any(map(source.parameter, parts)) else ""
         raise source.error(
-            "a duration cannot be read", tokens[0].begin, "WITHIN INTERVAL '10' MINUTE"
+            f"a duration cannot be read{got}", tokens[0].begin, "WITHIN INTERVAL '10' MINUTE"
         ) from error
     if found <= 0:
         raise source.error("WITHIN needs a time above zero", tokens[0].begin)

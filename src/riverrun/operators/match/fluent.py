@@ -173,6 +173,7 @@ class MatchArguments(TypedDict, total=False):
     max_rows: int
     match_numbers: Duration | None
     name: str | None
+    was: str | None
     on_error: OnError | None
 
 

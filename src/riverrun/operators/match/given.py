@@ -7,7 +7,8 @@ import polars as pl
 
 from riverrun.columns import DEAD, EVENT, PLACE, REVISION, UNTIL
 from riverrun.kernels import changes
-from riverrun.kernels.operator import Batch, StepState, differing
+from riverrun.kernels.changes import differing
+from riverrun.kernels.operator import Batch, StepState
 from riverrun.operators.match.prefilter import Truths
 from riverrun.operators.match.results import BEGAN, MATCHED, Results
 from riverrun.operators.match.search import Found

@@ -58,6 +58,8 @@ class Timeout:
 Tree = Variable | Sequence | Alternatives | Permutation | Repeat | Excluded | Timeout
 
 QUANTIFIERS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+DIGITS = 9
+"""Of a number of repetitions."""
 ANCHORS = {"^": "beginning", "$": "end"}
 
 
@@ -74,6 +76,8 @@ class _Parser:
     def __init__(self, source: Text, tokens: list[Token]) -> None:
         self.source, self.tokens, self.next = source, tokens, 0
         self.end = tokens[-1].end if tokens else len(source.text)
+        self.open = False
+        """Whether some number of repetitions is not known yet."""
 
     @property
     def here(self) -> Token | None:
@@ -120,7 +124,7 @@ class _Parser:
         if bounds is None:
             return part
         low, high = bounds
-        if high == 0 or (high is not None and high < low):
+        if not self.open and (high == 0 or (high is not None and high < low)):
             raise self.source.error("a quantifier allows nothing", begin)
         return Repeat(part, low, high, greedy=not self.take("?"))
 
@@ -139,12 +143,24 @@ class _Parser:
         return low or 0, high
 
     def number(self) -> int | None:
+        if self.here is not None and (name := self.source.parameter(self.here)) is not None:
+            return self.given(name)
         if self.here is None or self.here.kind != "number":
             return None
-        if not self.here.text.isdecimal():
+        if not self.here.text.isdecimal() or len(self.here.text) > DIGITS:
             raise self.wrong("a whole number is expected")
         self.next += 1
         return int(self.tokens[self.next - 1].text)
+
+    def given(self, parameter: str) -> int:
+        value = self.source.value(parameter)
+        if value is None:
+            self.open = True
+            value = 1
+        if type(value) is not int or not 0 <= value < 10**DIGITS:
+            raise self.wrong(f"${parameter} stands for a number of rows, not {value!r:.40}")
+        self.next += 1
+        return value
 
     def primary(self) -> Tree:
         token = self.here
@@ -157,6 +173,8 @@ class _Parser:
             raise self.wrong(f"a stream has no {anchor}, so {token.text} can never hold")
         if token.name is None:
             raise self.wrong()
+        if self.source.parameter(token) is not None:
+            raise self.wrong("a parameter is no variable", "as a number of rows: a{$least,}")
         self.next += 1
         if token.word == "PERMUTE" and self.take("("):
             return self.permutation()

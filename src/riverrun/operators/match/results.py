@@ -10,7 +10,8 @@ from riverrun.columns import AT, EVENT, PLACE, TIME
 from riverrun.durations import BEGINNING
 from riverrun.kernels.isolation import isolated
 from riverrun.kernels.letters import Failure
-from riverrun.kernels.operator import Batch, StepState, event_name
+from riverrun.kernels.operator import Batch, StepState
+from riverrun.kernels.positions import event_name
 from riverrun.kernels.sql import shared_evaluator
 from riverrun.operators.match.measures import Matched, Numbers, told
 from riverrun.operators.match.navigation import CLASS, NUMBER

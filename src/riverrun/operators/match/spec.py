@@ -50,6 +50,10 @@ class MatchSpec(PlainOperator):
     can_be_late = True
 
     @property
+    def holds(self) -> bool:
+        return True
+
+    @property
     def leaving(self) -> Leaving:
         return Leaving(form="facts", key=self.keys, delay=self.matching.within)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from riverrun.errors import Location, ProgramError
 
@@ -56,6 +57,14 @@ class Text:
             if kind != "space":
                 found.append(Token(kind, each[0], each.start(), each.end()))
         return found
+
+    def parameter(self, token: Token) -> str | None:
+        """The name of the parameter that a word is: those of live rules have some."""
+        return None
+
+    def value(self, parameter: str) -> Any:
+        """What a parameter stands for; None if that is not known yet."""
+        return None
 
     def error(self, fact: str, place: int, hint: str | None = None) -> ProgramError:
         """The error at a place: the line of the text, and a mark under it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import duckdb
@@ -18,6 +18,10 @@ Tree = dict[str, Any]
 HEAD = "SELECT ("
 NOWHERE = 1 << 62
 """DuckDB's place of what has none is beyond this."""
+PLACES = ("place", "query_location")
+"""Of a node: where it stands, which does not change what it says."""
+MOST = 20_000
+"""Texts and trees that are at hand: many rules say the same of their rows."""
 
 
 @cache
@@ -62,9 +66,14 @@ def tree_of(source: Text, expression: Expression, columns: tuple[str, ...]) -> T
 
 
 def _parsed(query: str) -> Tree:
-    answer = _duckdb().execute(f"SELECT json_serialize_sql({literal(query)})").fetchall()
-    found: Tree = json.loads(answer[0][0])
+    found: Tree = json.loads(_serialized(query))
     return found
+
+
+@lru_cache(maxsize=MOST)
+def _serialized(query: str) -> str:
+    answer = _duckdb().execute(f"SELECT json_serialize_sql({literal(query)})").fetchall()
+    return str(answer[0][0])
 
 
 def _with_quotes(text: str, columns: tuple[str, ...]) -> tuple[str, list[int]]:
@@ -88,11 +97,15 @@ def written(tree: Tree) -> str:
     """The SQL of a tree."""
     statement = json.loads(_statement())
     statement["statements"][0]["node"]["select_list"] = [
-        changed(tree, lambda node: {k: v for k, v in node.items() if k != "place"})
+        changed(tree, lambda node: {k: v for k, v in node.items() if k not in PLACES})
     ]
-    text = literal(json.dumps(statement))
-    made = _duckdb().execute(f"SELECT json_deserialize_sql({text}::JSON)").fetchall()[0][0]
-    return str(made).removeprefix("SELECT ")
+    return _deserialized(json.dumps(statement))
+
+
+@lru_cache(maxsize=MOST)
+def _deserialized(statement: str) -> str:
+    query = f"SELECT json_deserialize_sql({literal(statement)}::JSON)"
+    return str(_duckdb().execute(query).fetchall()[0][0]).removeprefix("SELECT ")
 
 
 def nodes(tree: Any) -> Iterator[Tree]:

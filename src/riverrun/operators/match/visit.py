@@ -14,8 +14,9 @@ import numpy.typing as npt
 import polars as pl
 
 from riverrun.columns import DEAD, TIME, UNTIL
+from riverrun.kernels.changes import begins
 from riverrun.kernels.letters import Failure, Place
-from riverrun.kernels.operator import Batch, Result, StepState, begins
+from riverrun.kernels.operator import Batch, Result, StepState
 from riverrun.kernels.sql import shared_evaluator
 from riverrun.operators.match.measures import Numbers
 from riverrun.operators.match.prefilter import Keys, Truths, looked_through

@@ -14,8 +14,9 @@ import polars as pl
 
 from riverrun.columns import PLACE
 from riverrun.durations import END
+from riverrun.errors import cause_of
 from riverrun.kernels.chunks import with_hash
-from riverrun.kernels.letters import Failure, Place, cause_of, judge
+from riverrun.kernels.letters import Failure, Place, judge
 from riverrun.kernels.operator import Batch, Result, StepState
 from riverrun.kernels.typed import columns_of
 from riverrun.operators.process.contexts import (

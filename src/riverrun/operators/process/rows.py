@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from riverrun.columns import PLACE
 from riverrun.durations import END
-from riverrun.kernels.letters import Failure, Place, cause_of, judge
+from riverrun.errors import cause_of
+from riverrun.kernels.letters import Failure, Place, judge
 from riverrun.kernels.operator import Batch, Result, StepState
 from riverrun.operators.process.contexts import (
     RowContext,

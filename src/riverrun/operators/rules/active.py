@@ -12,8 +12,9 @@ from riverrun.control import Command
 from riverrun.durations import END
 from riverrun.kernels.functions import Function
 from riverrun.operators.rules.at_hand import Numbers
+from riverrun.operators.rules.changes import Changes
 from riverrun.operators.rules.groups import LARGEST, Group
-from riverrun.operators.rules.rule import Changes, Rule, RuleSet
+from riverrun.operators.rules.rule import Rule, RuleSet
 from riverrun.operators.rules.shape import Frame, Key, Shape, known_shape
 from riverrun.operators.rules.spec import RulesSpec
 
@@ -22,8 +23,8 @@ MOST = 16
 
 _shapes: dict[Any, Shape] = {}
 _active: OrderedDict[Any, Active] = OrderedDict()
-_last: list[tuple[Any, tuple[str, list[Command]]]] = []
-"""What commands made of rules last."""
+_changed: OrderedDict[Any, tuple[tuple[Command, ...], tuple[str, list[Command]]]] = OrderedDict()
+"""What commands made of rules last, for each page the same."""
 
 
 class Active:
@@ -36,8 +37,14 @@ class Active:
         for rule in rules:
             by_shape[Key.of(rule)].append(rule)
         self.groups: list[Group] = []
+        self.unfit: list[tuple[Rule, Exception]] = []
+        """Rules that came when the program was another one."""
         for alike in by_shape.values():
-            shape = known_shape(frame, alike[0], functions, _shapes)
+            try:
+                shape = known_shape(frame, alike[0], functions, _shapes)
+            except Exception as error:
+                self.unfit += [(each, error) for each in alike]
+                continue
             for n in range(0, len(alike), LARGEST):
                 self.groups.append(Group(shape, alike[n : n + LARGEST]))
         shapes = [group.shape for group in self.groups]
@@ -76,17 +83,22 @@ def changed(
 ) -> tuple[str, list[Command]]:
     """The rules after commands, and the answers to these; worked out once for all pages. `asked`:
     the digest of the rules before, the clock, and the commands."""
-    key = (step.frame, step.templates, *asked[:2], [vars(each) for each in asked[2]])
-    if not _last or _last[0][0] != key:
+    marked, clock, commands = asked
+    key = (step.frame, step.templates, marked, clock)
+    known = _changed.get(key)
+    if known is None or known[0] != commands:
         changes = Changes(
             RuleSet.decoded(text()),
-            asked[1],
+            clock,
             dict(step.templates),
             lambda rule: _require(step.frame, rule, functions),
         )
-        changes.take(asked[2])
-        _last[:] = [(key, (changes.rules.encoded(), changes.answers))]
-    return _last[0][1]
+        changes.drop(step.name, active_of(step.frame, marked, text, functions).unfit)
+        changes.take(commands)
+        known = _changed[key] = (commands, (changes.rules.encoded(), changes.answers))
+        while len(_changed) > MOST:
+            _changed.popitem(last=False)
+    return known[1]
 
 
 def _require(frame: Frame, rule: Rule, functions: tuple[Function, ...]) -> None:
@@ -95,9 +107,9 @@ def _require(frame: Frame, rule: Rule, functions: tuple[Function, ...]) -> None:
 
 
 def active_of(
-    frame: Frame, digest: str, text: Callable[[], str], functions: tuple[Function, ...]
+    frame: Frame, marked: str, text: Callable[[], str], functions: tuple[Function, ...]
 ) -> Active:
-    key = (frame, digest, functions)
+    key = (frame, marked, functions)
     if key not in _active:
         _active[key] = Active(frame, RuleSet.decoded(text()).rules, functions)
         while len(_active) > MOST:

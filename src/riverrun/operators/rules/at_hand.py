@@ -11,7 +11,7 @@ import polars as pl
 
 from riverrun.columns import TIME
 from riverrun.errors import JobError
-from riverrun.kernels.operator import begins
+from riverrun.kernels.changes import begins
 from riverrun.kernels.sql import Evaluator
 from riverrun.operators.rules.filters import Atom, Kind
 

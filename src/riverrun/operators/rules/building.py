@@ -10,11 +10,12 @@ from riverrun.durations import Duration, microseconds
 from riverrun.errors import Location, ProgramError
 from riverrun.kernels.letters import OnError
 from riverrun.operators.match.building import time_columns
+from riverrun.operators.match.spec import TIMED_OUT
 from riverrun.operators.rules.kernel import Rules
 from riverrun.operators.rules.shape import require_readable
 from riverrun.operators.rules.spec import SAID
 from riverrun.plan.building import checked_policy, step_fields
-from riverrun.plan.nodes import Node, Step
+from riverrun.plan.nodes import Emitted, Node, Step
 from riverrun.schema import Schema, parse
 
 
@@ -29,6 +30,7 @@ class Asked:
     longest: Duration
     max_rows: int
     on_error: OnError | None
+    timeouts: bool = False
 
 
 def match_rules(rows: Node, asked: Asked, at: Location) -> Step:
@@ -54,6 +56,14 @@ def match_rules(rows: Node, asked: Asked, at: Location) -> Step:
         times=tuple(dict.fromkeys(time_columns(rows))),
         longest=microseconds(asked.longest, at),
         max_rows=asked.max_rows,
+        timeouts=asked.timeouts,
     )
     require_readable(does.frame, asked.templates)
     return Step((rows,), does)
+
+
+def partial_matches(node: Node, at: Location) -> Emitted | None:
+    """The output of partial matches, of a step with rules that tells them."""
+    if isinstance(node, Step) and isinstance(node.does, Rules) and node.does.timeouts:
+        return Emitted(node, TIMED_OUT, node.does.schema, at)
+    return None

@@ -80,17 +80,20 @@ class Group:
         return self.limits[key]
 
     def candidates(self, page: AtHand) -> tuple[Numbers, Numbers]:
-        """Keys and rules of which a match can end with a new row."""
+        """Keys and rules of which a match can end with a new row; or begin, if it is to be told
+        that it came to nothing."""
         shape, nothing = self.shape, np.empty(0, np.int64)
+        told = shape.spec.matching.timeouts
         if shape.prompt:
-            ways = [self._where(shape.filters[v], page, page.new) for v in shape.ends]
+            chosen = shape.firsts if told else shape.ends
+            ways = [self._where(shape.filters[v], page, page.new) for v in chosen]
             found: Sets = np.bitwise_or.reduce(ways) if len(ways) > 1 else ways[0]
         else:
             found = self._where(Filter(), page, page.new)
         keys = np.flatnonzero(found.any(axis=1))
         if not len(keys):
             return nothing, nothing
-        for v in shape.required:
+        for v in () if told else shape.required:
             if shape.ends != (v,):
                 found = found & self._where(shape.filters[v], page, None)
         keys = np.flatnonzero(found.any(axis=1))

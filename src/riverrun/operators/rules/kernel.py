@@ -19,6 +19,7 @@ from riverrun.kernels.letters import Failure, judge
 from riverrun.kernels.operator import Batch, Result, StepState
 from riverrun.kernels.sql import shared_evaluator
 from riverrun.operators.match import in_time
+from riverrun.operators.match.spec import TIMED_OUT
 from riverrun.operators.rules.active import Active, active_of, changed
 from riverrun.operators.rules.at_hand import NEW, AtHand, Numbers, by_key, first_from
 from riverrun.operators.rules.groups import Group
@@ -73,7 +74,7 @@ class _Visit:
         frame = self.step.frame
         if not self.batch.commands:
             found = active_of(frame, marked, lambda: _text(known), functions)
-            if found.first_end > clock:
+            if found.first_end > clock and not found.unfit:
                 return found
         text, self.result.answers = changed(
             self.step, (marked, clock, self.batch.commands), lambda: _text(known), functions
@@ -111,7 +112,7 @@ class _Visit:
         self.numbered = page.rows[page.begins[:-1]].select(self.key).with_row_index("__key")
         looks, decided = (self._known(each, rules) for each in (self.looks, self.decided))
         failures: list[Failure] = []
-        told: list[pl.DataFrame] = []
+        told: dict[str, list[pl.DataFrame]] = {"": [], TIMED_OUT: []}
         for number, group in enumerate(rules.groups):
             visit = PairVisit(group, page, self.state, self.batch)
             pairs = self._pairs(visit, number, looks)
@@ -120,10 +121,10 @@ class _Visit:
             _go_on(page, pairs, decided.get(number), len(group.rules))
             for outcome in visit.visit(pairs):
                 yield group, outcome
-            told += [leaving(self.step, group, rows) for rows in visit.told]
+            for name, found in (("", visit.told), (TIMED_OUT, visit.timed_out)):
+                told[name] += [leaving(self.step, group, rows) for rows in found]
             failures += visit.failures
-        if told:
-            self.result.streams[""] = told
+        self.result.streams |= {name: rows for name, rows in told.items() if rows}
         self.result.failed = judge(failures, self.batch.topics)
 
     def _known(self, kept: Any, rules: Active) -> dict[int, pl.DataFrame]:

@@ -21,7 +21,7 @@ from riverrun.operators.match.automaton import Automaton
 from riverrun.operators.match.prefilter import Keys, looked_through
 from riverrun.operators.match.python_code import values
 from riverrun.operators.match.results import Results
-from riverrun.operators.match.search import Found, Rows, Search
+from riverrun.operators.match.search import Rows, Search
 from riverrun.operators.rules.at_hand import AtHand, Numbers, Truths, evaluated, first_from
 from riverrun.operators.rules.groups import Group
 from riverrun.operators.rules.shape import WHICH
@@ -73,6 +73,7 @@ class PairVisit:
         self.spec, self.shape = group.shape.spec, group.shape
         self.evaluator = shared_evaluator(batch.functions)
         self.told: list[pl.DataFrame] = []
+        self.timed_out: list[pl.DataFrame] = []
         self.failures: list[Failure] = []
 
     def pairs(self, key: Numbers, rule: Numbers) -> Pairs:
@@ -117,11 +118,13 @@ class PairVisit:
         live = np.flatnonzero(starts < ends)
         keys = Keys(spread.at, mask, starts[live], ends[live], clocks[live])
         searched[live], needed[live] = looked_through(matching.automaton, keys, matching.within)
+        if matching.timeouts:
+            searched[live] |= spread.at[keys.begins] + matching.within < keys.clocks
         if searched.any():
             chosen = np.flatnonzero(searched)
             self._search(spread, mask, (chosen, starts, ends, clocks), needed)
         open_ = needed < spread.offsets[1:]
-        wakes = open_ & (searched | held | matching.automaton.times_out)
+        wakes = open_ & (searched | held | matching.automaton.times_out | matching.timeouts)
         place = pairs.begin - spread.offsets[:-1]
         waits = place + np.where(held, ends, needed)
         return Outcome(pairs, place + needed, searched, wakes, waits)
@@ -223,22 +226,24 @@ class PairVisit:
             clock = int(clocks[pair])
             stop = search.key(int(offsets[n]), int(offsets[n + 1]), clock, clock)
             needed[pair] = starts[pair] + stop - offsets[n]
-        if search.found.first or search.given_up:
+        if search.found.first or search.timed_out.first or search.given_up:
             frame = self._searched(spread, rows) if frame is None else frame
-            self._tell(frame, search.found, search.given_up)
+            self._tell(frame, search)
 
     def _searched(self, spread: _Spread, rows: Numbers) -> pl.DataFrame:
         frame = self._frame(spread, rows)
         return frame if spread.beside is None else frame.hstack(spread.beside[rows])
 
-    def _tell(self, frame: pl.DataFrame, found: Found, given_up: list[int]) -> None:
-        if found.first:
-            results = Results(self.spec, self.state, self.batch, frame)
-            self.told.append(results.told(found))
-            self.failures += results.failures
+    def _tell(self, frame: pl.DataFrame, search: Search) -> None:
+        results = Results(self.spec, self.state, self.batch, frame)
+        if search.found.first:
+            self.told.append(results.told(search.found))
+        if search.timed_out.first:
+            self.timed_out.append(results.told(search.timed_out, timed_out=True))
+        self.failures += results.failures
         cause = f"a match would have more than {self.spec.matching.max_rows} rows"
         names = [n for n in self.spec.entering.visible.names if n in frame.columns]
-        for start in given_up:
+        for start in search.given_up:
             row = frame.row(start, named=True)
             at = pl.Series([row[TIME]]).cast(pl.Datetime("us"))[0]
             place = Place(at, row["__pos"], row["__sub"])

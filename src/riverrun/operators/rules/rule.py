@@ -1,4 +1,4 @@
-"""Rules: what one is, what the control log says of them, and which are in effect."""
+"""Rules: what one is, and which are in effect."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from riverrun.control import ANSWER, REMOVE_RULE, RULE, Command
 from riverrun.durations import END
-from riverrun.errors import InputError, RiverrunError
+from riverrun.errors import InputError
 
 FIELDS = ("name", "pattern", "template", "parameters", "metadata")
 """What is said of a rule."""
 LARGEST = 2**63
+LONGEST_NAME, LONGEST_PATTERN, MOST_BYTES = 255, 16_384, 262_144
+"""Of a rule: every page keeps it, and errors show its text."""
 TYPES: tuple[tuple[type, str], ...] = (
     (bool, "BOOLEAN"),
     (int, "BIGINT"),
@@ -53,7 +54,9 @@ def type_of(value: Any) -> str:
     """The type of a parameter's value; empty if it can be none."""
     if isinstance(value, list):
         types = {type_of(each) for each in value}
-        return f"{types.pop()}[]" if len(types) == 1 and "" not in types else ""
+        types -= {"BIGINT"} if types == {"BIGINT", "DOUBLE"} else set()
+        known = len(types) == 1 and types <= {name for _, name in TYPES}
+        return f"{types.pop()}[]" if known else ""
     wrong = isinstance(value, float) and not math.isfinite(value)
     wrong = wrong or (isinstance(value, int) and not -LARGEST <= value < LARGEST)
     # any other: no value of a parameter
@@ -62,10 +65,14 @@ def type_of(value: Any) -> str:
 
 def rule_of(given: Mapping[str, Any], templates: Mapping[str, str]) -> Rule:
     """The rule that is described, if its parts can be those of one."""
+    _require_small(given)
     name = given.get("name")
-    if not isinstance(name, str) or not re.fullmatch(r"[\w.-]+", name):
+    if not isinstance(name, str) or not re.fullmatch(rf"[\w.-]{{1,{LONGEST_NAME}}}", name):
         raise InputError(
-            "a rule's name has letters, digits, _ . and -", where="name", got=repr(name)
+            "a rule's name has letters, digits, _ . and -",
+            where="name",
+            got=shown(name),
+            hint=f"at most {LONGEST_NAME}",
         )
     for each in given:
         if each not in FIELDS:
@@ -76,17 +83,27 @@ def rule_of(given: Mapping[str, Any], templates: Mapping[str, str]) -> Rule:
             raise InputError(
                 f"the parameter {each!r} cannot be used",
                 where="parameters",
-                got=repr(value),
-                hint="its value is a text, a number, true, false, or a list of one of these",
+                got=shown(value),
+                hint="its name begins with a letter from a to z; its value is a text, a number, "
+                "true, false, or a list of one of these",
             )
     return Rule(name, _text(given, templates), parameters, metadata, given.get("template"))
 
 
+def _require_small(given: Mapping[str, Any]) -> None:
+    try:
+        size = len(json.dumps(given, ensure_ascii=False, allow_nan=False).encode())
+    except ValueError as error:
+        raise InputError("a rule is JSON in UTF-8", got=shown(str(error))) from error
+    if size > MOST_BYTES:
+        raise InputError(f"a rule has at most {MOST_BYTES:,} bytes", got=f"{size:,}")
+
+
 def _mapping(given: Mapping[str, Any], part: str) -> dict[str, Any]:
-    found = given.get(part) or {}
-    if not isinstance(found, dict):
-        raise InputError(f"{part} are names with values", where=part, got=repr(found))
-    return found
+    found = given.get(part)
+    if found is not None and not isinstance(found, dict):
+        raise InputError(f"{part} are names with values", where=part, got=shown(found))
+    return found or {}
 
 
 def _text(given: Mapping[str, Any], templates: Mapping[str, str]) -> str:
@@ -95,15 +112,27 @@ def _text(given: Mapping[str, Any], templates: Mapping[str, str]) -> str:
         raise InputError("a rule has either a pattern or a template")
     if template is None:
         if not isinstance(pattern, str):
-            raise InputError("a pattern is text", where="pattern", got=repr(pattern))
+            raise InputError("a pattern is text", where="pattern", got=shown(pattern))
+        if len(pattern) > LONGEST_PATTERN:
+            raise InputError(
+                f"a pattern has at most {LONGEST_PATTERN:,} characters",
+                where="pattern",
+                got=f"{len(pattern):,}",
+            )
         return pattern
-    if template not in templates:
+    if not isinstance(template, str) or template not in templates:
         raise InputError(
-            f"the program has no template {template!r}",
+            f"the program has no template {shown(template)}",
             where="template",
             hint=f"it has: {', '.join(templates) or 'none'}",
         )
     return templates[template]
+
+
+def shown(value: object) -> str:
+    """What was given, for an error: some of it if it is long."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_NAME else f"{text[:LONGEST_NAME]}…"
 
 
 @dataclass(frozen=True)
@@ -114,12 +143,21 @@ class RuleSet:
     last: Mapping[str, int] = field(default_factory=dict)
 
     def encoded(self) -> str:
-        return json.dumps({"rules": [vars(each) for each in self.rules], "last": self.last})
+        """Thousands of rules have few texts."""
+        texts = list(dict.fromkeys(each.text for each in self.rules))
+        number = {text: n for n, text in enumerate(texts)}
+        rules = [{**vars(each), "text": number[each.text]} for each in self.rules]
+        return json.dumps({"texts": texts, "rules": rules, "last": self.last})
 
     @classmethod
     def decoded(cls, text: str) -> RuleSet:
         found = json.loads(text)
-        return cls(tuple(Rule(**each) for each in found["rules"]), found["last"])
+        texts = found.get("texts")  # in earlier checkpoints each rule has its own
+        own = (
+            each if texts is None else {**each, "text": texts[each["text"]]}
+            for each in found["rules"]
+        )
+        return cls(tuple(Rule(**each) for each in own), found["last"])
 
     def without_ended(self, clock: int) -> RuleSet:
         kept = tuple(each for each in self.rules if each.ends > clock)
@@ -128,79 +166,3 @@ class RuleSet:
 
 def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-class Changes:
-    """What commands make of rules: the set after them, and what is answered."""
-
-    def __init__(
-        self,
-        rules: RuleSet,
-        clock: int,
-        templates: Mapping[str, str],
-        require: Callable[[Rule], None],
-    ) -> None:
-        """`require` refuses rules that cannot be matched."""
-        self.clock, self.templates, self.require = clock, templates, require
-        self.found = {each.id: each for each in rules.rules}
-        self.last = dict(rules.last)
-        self.standing = {each.name: each.id for each in rules.rules if each.ends == END}
-        """Versions that no other one follows, by name."""
-        self.answers: list[Command] = []
-
-    @property
-    def rules(self) -> RuleSet:
-        return RuleSet(tuple(self.found.values()), self.last).without_ended(self.clock)
-
-    def take(self, commands: Iterable[Command]) -> None:
-        """What was answered before stands: a job that starts over gives rules the time that they
-        had."""
-        asked = [each for each in commands if each.kind in (RULE, REMOVE_RULE)]
-        logged: dict[int, dict[str, Any]] = {}
-        for each in commands:
-            if each.kind == ANSWER:
-                logged.setdefault(each.body.get("to", -1), each.body)
-        for command in asked:
-            answer = logged.get(command.offset)
-            if answer is not None and answer.get("refused"):
-                continue
-            at = max(self.clock, answer["effective"] if answer else self.clock)
-            try:
-                self._take(command, at)
-            except RiverrunError as error:
-                refused = {n: _shown(getattr(error, n)) for n in ("fact", "where", "got", "hint")}
-                self._answer(command, {"refused": refused})
-                continue
-            if answer is None:
-                name = command.body["name"]
-                self._answer(command, {"effective": at, "version": self.last[name]})
-
-    def _take(self, command: Command, at: int) -> None:
-        given = {name: part for name, part in command.body.items() if name != "request"}
-        if command.kind == REMOVE_RULE:
-            name = str(given.get("name"))
-            if name not in self.standing:
-                known = ", ".join(sorted(self.standing))
-                raise InputError(f"there is no rule {name!r}", hint=f"there are: {known or 'none'}")
-            self._end(name, at)
-            return
-        rule = rule_of(given, self.templates)
-        self.require(rule)
-        self._end(rule.name, at)
-        version = self.last[rule.name] = self.last.get(rule.name, 0) + 1
-        made = replace(rule, version=version, id=command.offset, begins=at)
-        self.found[made.id], self.standing[made.name] = made, made.id
-
-    def _end(self, name: str, at: int) -> None:
-        """The version that stands sees no row from `at` on."""
-        if (known := self.standing.pop(name, None)) is not None:
-            self.found[known] = replace(self.found[known], ends=at)
-
-    def _answer(self, command: Command, said: dict[str, Any]) -> None:
-        about = {"to": command.offset, "name": command.body.get("name")}
-        request = {"request": r} if (r := command.body.get("request")) else {}
-        self.answers.append(Command(0, ANSWER, command.target, {**about, **request, **said}))
-
-
-def _shown(part: object) -> str | None:
-    return None if part is None else str(part)

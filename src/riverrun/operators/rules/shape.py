@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from riverrun.durations import duration_text
 from riverrun.errors import Location, ProgramError
+from riverrun.kernels import sql
 from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
 from riverrun.operators.match.automaton import MATCH, TIMEOUT, Automaton
 from riverrun.operators.match.building import Options, read
-from riverrun.operators.match.clauses import Clauses, clauses_of
+from riverrun.operators.match.clauses import Clauses, clauses_of, shaping
 from riverrun.operators.match.kernel import Match
 from riverrun.operators.match.pattern import tree_of
 from riverrun.operators.rules.filters import Filter, filter_of
@@ -25,7 +26,7 @@ from riverrun.operators.rules.parameters import (
     with_columns,
 )
 from riverrun.operators.rules.rule import Rule
-from riverrun.schema import Schema
+from riverrun.schema import Column, Schema
 
 WHICH = "__rule"
 """Which of its group's rules a row or a match is of."""
@@ -47,6 +48,7 @@ class Frame:
     """The columns that event time is taken from: ORDER BY may name them."""
     longest: int
     max_rows: int
+    timeouts: bool
     on_error: OnError
     at: Location
 
@@ -64,6 +66,8 @@ class Shape:
     """The variables without which there is no match."""
     ends: tuple[int, ...]
     """Those that a match ends with."""
+    firsts: tuple[int, ...]
+    """Those that a match begins with."""
 
     @property
     def within(self) -> int:
@@ -95,12 +99,12 @@ def shape_of(frame: Frame, rule: Rule, functions: tuple[Function, ...]) -> Shape
     """The shape of a rule, or an error that says what is wrong with it."""
     visible = {each.name.lower(): each for each in functions}
     at = RulePlace(f"the rule {rule.name!r}", 1, visible)
-    source, places = with_columns(rule.text, at)
+    source, places = with_columns(rule.text, at, rule.parameters)
     require_same(source, places, rule.types)
     found = checked_clauses(frame, clauses_of(source, keyed=True))
     schema = schema_with(frame.entering.visible, rule.types, at)
     tree = tree_of(source, found.pattern)
-    options = Options(max_rows=frame.max_rows)
+    options = Options(max_rows=frame.max_rows, timeouts=frame.timeouts)
     made = read(schema, found, tree, options)
     if made.measures.numbered:
         raise source.error("a rule has no MATCH_NUMBER", rule.text.upper().find("MATCH_NUMBER"))
@@ -125,9 +129,11 @@ def shape_of(frame: Frame, rule: Rule, functions: tuple[Function, ...]) -> Shape
         shifted=tuple((name, each) for each, name in columns.shifted.items()),
         numbers_for=None,
     )
+    _require_tried(spec)
     parameters = {column_of(name): type for name, type in rule.types}
     filters = tuple(filter_of(each, schema, parameters, at) for each in made.conditions.own)
-    return Shape(spec, rule.types, filters, _required(automaton), _ends(automaton))
+    firsts = tuple(sorted({automaton.var[p] for p in automaton.first if p >= 0}))
+    return Shape(spec, rule.types, filters, _required(automaton), _ends(automaton), firsts)
 
 
 def checked_clauses(frame: Frame, found: Clauses) -> Clauses:
@@ -180,6 +186,20 @@ def _require_types(frame: Frame, columns: tuple[Any, ...], found: Clauses) -> No
             )
 
 
+def _require_tried(spec: Match) -> None:
+    """Refuses conditions that cannot be asked so that what fails on a row does not hold there."""
+    schema = spec.entering
+    for name, text in spec.computed:
+        type = sql.type_of(f"TRY({text})", schema, spec.at)
+        schema = Schema((*schema.columns, Column(name, type)))
+    for name, each in spec.shifted:
+        schema = Schema((*schema.columns, Column(name, schema.type_of(each.column))))
+    conditions = (*spec.conditions.own, *spec.conditions.near)
+    asked = [f"TRY({text})" for text in conditions if text is not None]
+    if asked:
+        sql.type_of(f"coalesce({', '.join(asked)})", schema, spec.at)
+
+
 def fits(type: str, wanted: str) -> bool:
     """Whether values of a type can be those of another one, all of them."""
     if type in (wanted, '"NULL"', "NULL"):
@@ -218,10 +238,22 @@ class Key(NamedTuple):
 
     text: str
     types: tuple[tuple[str, str], ...]
+    values: tuple[str, ...]
+    """Of the parameters in PATTERN and WITHIN."""
 
     @classmethod
     def of(cls, rule: Rule) -> Key:
-        return cls(rule.text, rule.types)
+        values = (repr(rule.parameters.get(name)) for name in shaping_of(rule.text))
+        return cls(rule.text, rule.types, tuple(values))
+
+
+@lru_cache(maxsize=MOST)
+def shaping_of(text: str) -> list[str]:
+    """Of a text that cannot be read, none: what is wrong is told where it is read."""
+    try:
+        return shaping(with_columns(text, RulePlace("a rule", 1))[0])
+    except ProgramError:
+        return []
 
 
 def known_shape(

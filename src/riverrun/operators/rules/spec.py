@@ -34,6 +34,8 @@ class RulesSpec(PlainOperator):
     longest: int
     """How long a match of a rule may take at most: what comes behind waits for it."""
     max_rows: int
+    timeouts: bool
+    """Whether partial matches that run out of time are told."""
 
     kind = "rules"
     takes = "facts"
@@ -43,8 +45,12 @@ class RulesSpec(PlainOperator):
     def frame(self) -> Frame:
         return Frame(
             self.name, self.entering, self.keys, self.key_types, self.measures, self.times,
-            self.longest, self.max_rows, self.on_error, self.at,
+            self.longest, self.max_rows, self.timeouts, self.on_error, self.at,
         )  # fmt: skip
+
+    @property
+    def holds(self) -> bool:
+        return True
 
     @property
     def leaving(self) -> Leaving:
@@ -67,6 +73,8 @@ class RulesSpec(PlainOperator):
         lines += [("template", name) for name, _ in self.templates]
         longest = duration_text(self.longest)
         lines += [("measures", columns_text(self.measures)), ("within", f"at most {longest}")]
+        if self.timeouts:
+            lines.append(("gives", "matches, and partial ones that time out"))
         data = {
             "templates": dict(self.templates),
             "measures": columns_text(self.measures),
@@ -83,6 +91,7 @@ class RulesSpec(PlainOperator):
             "templates": dict(self.templates),
             "longest": self.longest,
             "max_rows": self.max_rows,
+            "timeouts": self.timeouts,
         }
 
     def last_closed(self, clock: int) -> int:

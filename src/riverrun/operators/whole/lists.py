@@ -22,9 +22,10 @@ def placed(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def rows_of(kept: SegmentList, schema: Mapping[str, Any]) -> pl.DataFrame:
-    """All rows, with these columns."""
-    parts = [segment.rows.select(list(schema)) for segment in kept.segments]
-    return pl.concat([pl.DataFrame(schema=schema), *parts])
+    """All rows, with these columns: null where an earlier version did not keep them."""
+    parts = [segment.rows for segment in kept.segments]
+    found = pl.concat([pl.DataFrame(schema=schema), *parts], how="diagonal")
+    return found.select(list(schema))
 
 
 def put(kept: SegmentList, rows: pl.DataFrame) -> None:
@@ -44,5 +45,5 @@ def rest(kept: SegmentList, staying: list[pl.DataFrame], *, new: bool) -> None:
         if rows.height < segment.rows.height:
             kept.remove(segment)
             if rows.height:
-                fresh = rows if fresh is None else pl.concat([rows, fresh])
+                fresh = rows if fresh is None else pl.concat([rows, fresh], how="diagonal")
     kept.append(fresh, BEGINNING)

@@ -15,8 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import polars as pl
+
 from riverrun.clock import Pace
-from riverrun.columns import GONE, PLACE, TRUNCATED
+from riverrun.columns import BEFORE, GONE, PLACE, TRUNCATED
 from riverrun.durations import duration_text, microseconds
 from riverrun.errors import Location
 from riverrun.formats.debezium_transactions import (
@@ -27,6 +29,7 @@ from riverrun.formats.debezium_transactions import (
     DebeziumInTransactions,
     same_transaction,
 )
+from riverrun.formats.query import arrow_schema
 from riverrun.kernels.operator import (
     NO_SLOT,
     Batch,
@@ -82,7 +85,7 @@ class Whole(PlainOperator):
             told = [f"{same_transaction('id')} AS {TRANSACTION}", "status = 'END' AS ends"]
             chosen = f"SELECT {', '.join([*told, *counts])}, {hidden} FROM {rows}"
             return Entry(f"{chosen} WHERE {_BOUNDARY}")
-        marks = (GONE, KEPT, TRUNCATED, TRANSACTION, TURN)
+        marks = (GONE, KEPT, BEFORE, TRUNCATED, TRANSACTION, TURN)
         columns = column_list((*self.columns[number].names, *marks))
         return Entry(f"SELECT {columns}, {hidden} FROM {rows}")
 
@@ -112,13 +115,21 @@ class Whole(PlainOperator):
             self.name, self.tables, self.name, self.patience, self.most, self.when_full
         )  # fmt: skip
         waiting, result = Waiting(asked, state, batch), Result()
-        marks = (*PLACE, GONE, KEPT, TRUNCATED)
+        marks = (*PLACE, GONE, KEPT, BEFORE, TRUNCATED)
         for topic, columns, rows in zip(self.tables, self.columns, waiting.advance(), strict=True):
             if rows is not None:
-                result.streams[topic] = [rows.select(*columns.names, *marks)]
+                result.streams[topic] = [_with_all(rows, columns).select(*columns.names, *marks)]
         result.waiting = waiting.impatient
         result.failed.causes |= {f"{self.name}: {cause}": n for cause, n in waiting.warned.items()}
         return result
+
+
+def _with_all(rows: pl.DataFrame, columns: Schema) -> pl.DataFrame:
+    """Rows that have waited since the table had fewer columns: what is new is null."""
+    if all(name in rows.columns for name in columns.names):
+        return rows
+    like = pl.DataFrame(pl.from_arrow(arrow_schema(columns).empty_table()))
+    return pl.concat([like, rows], how="diagonal")
 
 
 _BOUNDARY = (

@@ -2,7 +2,8 @@
 
 Partitions hold rows in the order of commits, as the topic of transactions does. So a row that is
 not there is gone once every partition of its table tells of a later transaction; and a transaction
-whose end is not told is from before what is left of that topic, once one after it has ended.
+whose end is not told is from before what is left of that topic, once one after it has ended. One
+that has begun ends before the next begins; or never, if its connector began anew elsewhere.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Literal, NamedTuple
 
 import polars as pl
 
-from riverrun.columns import POS
+from riverrun.columns import BEFORE, GONE, POS, TRUNCATED
 from riverrun.durations import BEGINNING, END
 from riverrun.errors import JobError
 from riverrun.formats.debezium_transactions import TRANSACTION, TURN
@@ -35,6 +36,8 @@ BOUND = "__bound"
 TABLE = "__table"
 """Which table a row is of."""
 BEGUN, COMPLETE = "begun", "complete"
+FIRST = "__first"
+"""Where a transaction was told of first."""
 
 REMEMBERED = 200_000
 """Records of the transactions' topic, two for each: what is told again of these is known."""
@@ -66,11 +69,13 @@ class Waiting:
     def advance(self) -> list[pl.DataFrame | None]:
         """The rows of each table that go on."""
         pending = self._told()
-        new = [self._new(number) for number in range(len(self.asked.tables))]
+        echoes = self._echoes()
+        new = [self._new(number, echoes) for number in range(len(self.asked.tables))]
         index = self._index(new)
         reach = self._reach(index, pending)
-        ended, left = self._ended(pending, index, reach)
-        stray = self._stray(index, pending, reach)
+        endless = self._endless(pending)
+        ended, left = self._ended(pending, endless, index, reach)
+        stray = pl.concat([self._stray(index, pending, reach), endless])
         if self._full(index, ended, stray):
             ended, left, stray = self._all(index, pending)
         going = pl.concat([ended[TRANSACTION], stray])
@@ -99,7 +104,7 @@ class Waiting:
         _refuse_several_partitions(told, self.asked.told)
         new = told.join(self._known, on=TRANSACTION, how="anti").select(
             TRANSACTION, (~pl.col("ends")).alias(BEGUN), pl.when("ends").then(POS).alias(ORDER),
-            self._since(), *counts,
+            self._since(), pl.col(POS).alias(FIRST), *counts,
         )  # fmt: skip
         both = pl.concat([kept, placed(new).select(kept.columns)])
         first = [pl.col(name).filter(pl.col(ORDER).is_not_null()).first() for name in counts]
@@ -108,6 +113,7 @@ class Waiting:
             pl.col(BEGUN).any(),
             pl.col(ORDER).drop_nulls().first(),
             pl.col(SINCE).filter(pl.col(ORDER).is_not_null()).first().fill_null(self.batch.tick),
+            pl.col(FIRST).min(),
             *(each.fill_null(0) for each in first),
         ).select(kept.columns)  # fmt: skip
 
@@ -117,12 +123,35 @@ class Waiting:
         known = rows_of(self._list("gone"), _GONE).select(TRANSACTION, COMPLETE, ORDER)
         return known.unique(TRANSACTION, keep="last", maintain_order=True)
 
-    def _new(self, number: int) -> pl.DataFrame | None:
+    def _echoes(self) -> pl.Series:
+        """Where records without a value stand right behind the deletion of their row. They are
+        part of no transaction: where a deletion is told again, and is known, they would be left."""
+        kept = rows_of(self._list("deleted"), _DELETED)
+        rows = [
+            each.select(POS, GONE, TRUNCATED) for each in self.batch.inputs[:-1] if each is not None
+        ]
+        if not rows:
+            return kept[POS].clear()
+        told = pl.concat(rows)
+        deletions = told.filter(pl.col(GONE) & ~pl.col(TRUNCATED).fill_null(True)).select(POS)
+        found = pl.concat([kept.select(POS), deletions])
+        last = (
+            found.group_by((pl.col(POS) // positions.OFFSETS).alias(LANE))
+            .max()
+            .select(POS)
+            .sort(POS)
+        )
+        put(self._list("deleted"), placed(last).select(list(_DELETED)))
+        behind = (pl.col(POS) - 1).is_in(found[POS].implode())
+        return told.filter(pl.col(TRUNCATED).is_null() & behind)[POS]
+
+    def _new(self, number: int, echoes: pl.Series) -> pl.DataFrame | None:
         """Rows of the batch. Those of transactions that went on whole are told again; what comes
         of others goes on as if it had none."""
         rows = self.batch.inputs[number]
         if rows is None:
             return None
+        rows = rows.filter(~pl.col(POS).is_in(echoes.implode()))
         rows = rows.join(self._known, on=TRANSACTION, how="left", maintain_order="left")
         rows = rows.filter(~pl.col(COMPLETE).fill_null(False))
         free = pl.col(COMPLETE).is_not_null() | pl.col(TRANSACTION).is_null()
@@ -170,11 +199,15 @@ class Waiting:
         return found.with_columns(pl.coalesce(ORDER, beyond).alias(BOUND))
 
     def _ended(
-        self, pending: pl.DataFrame, index: pl.DataFrame, reach: pl.DataFrame
+        self, pending: pl.DataFrame, endless: pl.Series, index: pl.DataFrame, reach: pl.DataFrame
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Those that go on, and those that do not."""
+        begun = pending.filter(
+            pl.col(ORDER).is_null(), ~pl.col(TRANSACTION).is_in(endless.implode())
+        )
         ended = pending.filter(pl.col(ORDER).is_not_null()).sort(ORDER)
-        ready, complete = [], []
+        first = pl.lit(begun[FIRST].min(), pl.Int64)  # none has ended that began after it
+        ready, complete = [(pl.col(FIRST) < first).fill_null(True)], []
         for number in range(len(self.asked.tables)):
             there = index.filter(pl.col(TABLE) == number).group_by(TRANSACTION).len(f"h{number}")
             ended = ended.join(there, on=TRANSACTION, how="left", maintain_order="left")
@@ -188,13 +221,25 @@ class Waiting:
         going = ended.filter("goes")
         left = pl.concat(
             [
-                pending.filter(pl.col(ORDER).is_null()),
+                begun,
                 ended.filter(~pl.col("goes")).select(pending.columns),
             ]
         )
         if lacking := going.height - int(going[COMPLETE].sum()):
             self.warned["transactions that went on without rows that are gone"] = lacking
         return going, left
+
+    def _endless(self, pending: pl.DataFrame) -> pl.Series:
+        """Transactions that have begun and will never end: others, that began later, have ended a
+        while ago. Its connector may tell it again, hence the while; the others wait as well."""
+        begun = pending.filter(pl.col(ORDER).is_null())
+        last = pending.filter(pl.col(SINCE) <= self._patient_since, pl.col(ORDER).is_not_null())
+        if not begun.height or not last.height or self._behind(self.asked.told):
+            return begun[TRANSACTION].clear()
+        found = begun.filter(pl.col(FIRST) < last[FIRST].max())[TRANSACTION]
+        if len(found):
+            self.warned["transactions whose end is not told"] = len(found)
+        return found
 
     def _gone(self, number: int, reach: pl.DataFrame) -> pl.Expr:
         """Whether rows of a table that a transaction lacks will never come."""
@@ -314,7 +359,8 @@ class Waiting:
         rest(kept, staying, new=new is not None)
         if not chosen:
             return None
-        found = pl.concat(chosen).sort(POS)
+        compared = pl.DataFrame(schema={BEFORE: pl.String})  # earlier versions did not keep it
+        found = pl.concat([compared, *chosen], how="diagonal").sort(POS)
         free = pl.col(TRANSACTION).is_null()
         return found.filter(free | pl.struct(TRANSACTION, TURN).is_first_distinct())
 
@@ -323,12 +369,13 @@ _INDEX = {
     TRANSACTION: pl.String, TURN: pl.Int64, POS: pl.Int64, SINCE: pl.Int64, TABLE: pl.Int64,
 }  # fmt: skip
 _PLACE = {"__slot": pl.Int64, "__hash": pl.UInt64, ONE: pl.Int64, TRANSACTION: pl.String}
+_DELETED = {"__slot": pl.Int64, "__hash": pl.UInt64, ONE: pl.Int64, POS: pl.Int64}
 _GONE = {**_PLACE, COMPLETE: pl.Boolean, ORDER: pl.Int64}
 _REACH = {**_PLACE, LANE: pl.Int64, POS: pl.Int64, ORDER: pl.Int64}
 
 
 def _open_schema(counts: Iterable[str]) -> dict[str, type[pl.DataType]]:
-    own = {BEGUN: pl.Boolean, ORDER: pl.Int64, SINCE: pl.Int64}
+    own = {BEGUN: pl.Boolean, ORDER: pl.Int64, SINCE: pl.Int64, FIRST: pl.Int64}
     return {**_PLACE, **own, **dict.fromkeys(counts, pl.Int64)}
 
 

@@ -10,7 +10,7 @@ import polars as pl
 from riverrun.arguments import checked
 from riverrun.durations import BEGINNING, END
 from riverrun.kernels.operator import Batch, Entry, Result, StepState
-from riverrun.operators.aggregate import Aggregate, Window
+from riverrun.operators.aggregate import Aggregate, StandingWindows, Window
 from riverrun.operators.windows import entry, tumbling
 from riverrun.schema import Column, Schema
 
@@ -56,6 +56,10 @@ class AllTime(Window):
 
     def advance(self, step: Aggregate[Any], state: StepState, batch: Batch) -> Result:
         return tumbling.advance(step, state, batch)
+
+    @property
+    def standing(self) -> StandingWindows:
+        return tumbling.standing
 
 
 @checked

@@ -18,26 +18,26 @@ from riverrun.schema import column_list, quoted
 FIRST = "0::BIGINT AS __revision"
 
 
-def signed(step: Aggregate[Any], rows: str) -> Entry:
-    """Groups of changes as parts that add and take away."""
+def signed(step: Aggregate[Any], rows: str, slot: str = "0::BIGINT") -> Entry:
+    """Groups of changes as parts that add and take away. `slot` is SQL over the keys."""
     return Entry(
-        f"SELECT 0::BIGINT AS __slot, {_parts(step, signed=True)}, "
+        f"SELECT {slot} AS __slot, {_parts(step, signed=True)}, "
         f"sum(__op)::BIGINT AS __n, {FIRST} FROM {rows} GROUP BY {column_list(step.keys)}"
     )
 
 
-def combined(step: Aggregate[Any], rows: str, slot: str) -> str:
-    """Groups of rows as parts. `slot` is SQL over `__at`."""
+def combined(step: Aggregate[Any], rows: str, slot: str, more: tuple[str, ...] = ()) -> str:
+    """Groups of rows as parts. `slot` is SQL over `__at`; `more` is SQL over a group's rows."""
     return (
-        f"SELECT __slot, {_parts(step)}, {FIRST}, count(*) AS {ROWS} "
+        f"SELECT __slot, {_parts(step, more=more)}, {FIRST}, count(*) AS {ROWS} "
         f"FROM {_in_slots(rows, slot)} GROUP BY __slot, {column_list(step.keys)}"
     )
 
 
-def single_if_late(step: Aggregate[Any], rows: str, slot: str) -> str:
+def single_if_late(step: Aggregate[Any], rows: str, slot: str, more: tuple[str, ...] = ()) -> str:
     """The same, but rows that may be late at the clock stay single, with all their columns."""
     return (
-        f"SELECT __slot, {_parts(step)}, {FIRST}, count(*) AS {ROWS}, "
+        f"SELECT __slot, {_parts(step, more=more)}, {FIRST}, count(*) AS {ROWS}, "
         f"any_value({packed_row(step)}) FILTER (__may_be_late) AS {ROW} "
         f"FROM (SELECT *, __slot <= {CLOSED} AS __may_be_late FROM {_in_slots(rows, slot)}) "
         f"GROUP BY __slot, {column_list(step.keys)}, "
@@ -67,8 +67,9 @@ def packed_row(step: Aggregate[Any]) -> str:
     return f"struct_pack({row})"
 
 
-def _parts(step: Aggregate[Any], *, signed: bool = False) -> str:
-    return ", ".join([column_list(step.keys), *parts_sql(step.aggregations, signed=signed)])
+def _parts(step: Aggregate[Any], *, signed: bool = False, more: tuple[str, ...] = ()) -> str:
+    parts = parts_sql(step.aggregations, signed=signed)
+    return ", ".join([column_list(step.keys), *parts, *more])
 
 
 def _in_slots(rows: str, slot: str) -> str:

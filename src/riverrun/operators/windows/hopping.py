@@ -10,7 +10,7 @@ from riverrun.arguments import checked
 from riverrun.durations import Duration, duration_text
 from riverrun.errors import ProgramError, caller
 from riverrun.kernels.operator import Batch, Result, StepState
-from riverrun.operators.aggregate import Aggregate
+from riverrun.operators.aggregate import Aggregate, StandingWindows
 from riverrun.operators.windows import panes
 from riverrun.operators.windows.grid import Grid, alignment, length, whole_days
 from riverrun.operators.windows.tumbling import Tumbling
@@ -34,6 +34,10 @@ class Hopping(Grid):
 
     def advance(self, step: Aggregate[Any], state: StepState, batch: Batch) -> Result:
         return panes.advance(step, state, batch)
+
+    @property
+    def standing(self) -> StandingWindows:
+        return panes.standing
 
 
 @checked

@@ -14,7 +14,8 @@ import polars as pl
 
 from riverrun.durations import BEGINNING, END
 from riverrun.kernels.aggregates import merged, settled
-from riverrun.kernels.operator import Batch, Result, StepState, differing, split_late
+from riverrun.kernels.changes import differing
+from riverrun.kernels.operator import Batch, Result, StepState, split_late
 from riverrun.kernels.parts import compared_names
 from riverrun.kernels.state import SegmentList
 from riverrun.operators.aggregate import Aggregate, without_row
@@ -22,6 +23,9 @@ from riverrun.operators.windows.grid import Grid
 
 SCAN_BEYOND = 1.0
 """Panes are looked up one by one, unless they are this many times as many as there are in state."""
+
+ZERO = ("approx_distinct", "count", "distinct", "rate", "row_rate", "sum")
+"""Aggregates that are 0 of no rows; others are null."""
 
 Panes = Callable[[int, int], pl.DataFrame]
 """The panes of the windows with low < window <= high, and perhaps others."""
@@ -44,7 +48,20 @@ def advance(step: Step, state: StepState, batch: Batch) -> Result:
     closed = step.window.last_complete(batch.after - step.updatable)
     panes.append(touched, closed - _reach_back(step))
     state.rows("revisions").append(None, closed)
+    if _falling(step):
+        # what was there is missed for as long as it is compared with
+        result.waiting = panes.last_time() + _reach_back(step) > step.done(batch.after)
     return result
+
+
+def standing(step: Step, state: StepState, clock: int) -> pl.DataFrame | None:
+    """The windows that are not closed, of the panes that `advance` keeps."""
+    closed = step.window.last_complete(clock - step.updatable)
+    panes = state.rows().standing(closed - _reach_back(step))
+    if panes is None:
+        return None
+    shown = _windows(step, lambda low, high: panes, closed, END)
+    return _changes(step, shown.with_columns(__revision=pl.lit(0, pl.Int64)), 1)
 
 
 def _merged(step: Step, panes: SegmentList, parts: pl.DataFrame) -> pl.DataFrame:
@@ -127,7 +144,7 @@ def _panes_around(step: Step, panes: SegmentList, windows: pl.DataFrame) -> pl.D
 
 def _results(step: Step, windows: pl.DataFrame, panes: pl.DataFrame) -> pl.DataFrame:
     """What the panes say of each window, in the order of the windows; null where there is none."""
-    found = _windows(step, lambda low, high: panes, BEGINNING // 2, END // 2)
+    found = _windows(step, lambda low, high: panes, BEGINNING // 2, END // 2, falls=True)
     return windows.join(
         found.with_columns(__there=pl.lit(True)),
         on=["__slot", "__hash", *step.keys],
@@ -137,15 +154,36 @@ def _results(step: Step, windows: pl.DataFrame, panes: pl.DataFrame) -> pl.DataF
     )
 
 
-def _windows(step: Step, panes: Panes, low: int, high: int) -> pl.DataFrame:
-    """The results of the windows with low < window <= high that have rows."""
+def _windows(step: Step, panes: Panes, low: int, high: int, *, falls: bool = False) -> pl.DataFrame:
+    """The results of the windows with low < window <= high that have rows; with `falls` also of
+    those that are missed."""
     shown = _plain_results(step, panes, low, high)
+    earlier = {
+        period: _plain_results(step, panes, low - period, high - period).with_columns(
+            __slot=pl.col("__slot") + period
+        )
+        for period in periods(step)
+    }
+    identity = ["__slot", "__hash", *step.keys]
+    for period in _falling(step) if falls else ():
+        missed = earlier[period].join(shown, on=identity, how="anti", nulls_equal=True)
+        shown = pl.concat([shown, missed.select(identity).with_columns(_of_nothing(step, shown))])
     for each in step.aggregations:
         if each.compared_to:
-            period = each.compared_to
-            earlier = _plain_results(step, panes, low - period, high - period)
-            shown = _compared(shown, earlier, each.name, period, ["__slot", "__hash", *step.keys])
+            shown = _compared(shown, earlier[each.compared_to], each.name, identity)
     return shown
+
+
+def _of_nothing(step: Step, like: pl.DataFrame) -> list[pl.Expr]:
+    """The results of no rows."""
+    zeros = {each.name for each in step.aggregations if each.kind in ZERO}
+    names = [name for name in like.columns if name not in ("__slot", "__hash", *step.keys)]
+    return [pl.lit(0 if n in zeros else None).cast(like.schema[n]).alias(n) for n in names]
+
+
+def _falling(step: Step) -> tuple[int, ...]:
+    """The periods of comparisons that tell what is missing."""
+    return tuple(sorted({each.compared_to for each in step.aggregations if each.falls}))
 
 
 def _plain_results(step: Step, panes: Panes, low: int, high: int) -> pl.DataFrame:
@@ -156,12 +194,10 @@ def _plain_results(step: Step, panes: Panes, low: int, high: int) -> pl.DataFram
 
 
 def _compared(
-    shown: pl.DataFrame, earlier: pl.DataFrame, name: str, period: int, identity: list[str]
+    shown: pl.DataFrame, earlier: pl.DataFrame, name: str, identity: list[str]
 ) -> pl.DataFrame:
     """Adds the earlier value, the difference and the ratio."""
-    earlier = earlier.select(*identity, pl.col(name).alias(f"{name}_earlier")).with_columns(
-        __slot=pl.col("__slot") + period
-    )
+    earlier = earlier.select(*identity, pl.col(name).alias(f"{name}_earlier"))
     value, before = pl.col(name), pl.col(f"{name}_earlier")
     ratio = value.cast(pl.Float64) / before.cast(pl.Float64)
     return shown.join(earlier, on=identity, how="left", nulls_equal=True).with_columns(
@@ -221,7 +257,8 @@ def _fire(
     if touched is None and not panes.segments:
         return []
     empty = (panes.segments[0].rows if touched is None else touched).clear()
-    shown = _windows(step, around, low, high)
+    # after the end of the input nothing is missed
+    shown = _windows(step, around, low, high, falls=batch.after < END)
     rows = shown.with_columns(__revision=pl.lit(0, pl.Int64))
     return [_changes(step, rows, 1)] if rows.height else []
 

@@ -15,10 +15,11 @@ from riverrun.arguments import checked
 from riverrun.durations import BEGINNING, Duration
 from riverrun.errors import caller
 from riverrun.kernels.aggregates import merged, settled
-from riverrun.kernels.operator import Batch, Entry, Result, StepState, begins, differing
+from riverrun.kernels.changes import begins, differing
+from riverrun.kernels.operator import Batch, Entry, Result, StepState
 from riverrun.kernels.program import CLOSED
 from riverrun.kernels.state import SegmentList
-from riverrun.operators.aggregate import Aggregate, without_row
+from riverrun.operators.aggregate import Aggregate, StandingWindows, without_row
 from riverrun.operators.windows import entry
 from riverrun.operators.windows.grid import RowWindow, length
 
@@ -40,6 +41,10 @@ class Session(RowWindow):
     def advance(self, step: Aggregate[Any], state: StepState, batch: Batch) -> Result:
         return _advance(step, state, batch)
 
+    @property
+    def standing(self) -> StandingWindows:
+        return _standing
+
 
 @checked
 def session(gap: Duration) -> Session:
@@ -60,6 +65,11 @@ def _advance(step: Step, state: StepState, batch: Batch) -> Result:
     # a closed session is known for as long as a row in time could touch it
     sessions.append(None, batch.after - step.updatable - step.window.size)
     return result
+
+
+def _standing(step: Step, state: StepState, clock: int) -> pl.DataFrame | None:
+    rows = state.rows(within_key=("__start",)).standing()
+    return None if rows is None else _changes(step, rows.filter(clock - step.updatable < END_OF), 1)
 
 
 def _join(step: Step, sessions: SegmentList, batch: Batch, result: Result) -> None:

@@ -16,18 +16,17 @@ from riverrun.columns import EVENT, PLACE
 from riverrun.durations import END, Duration
 from riverrun.errors import caller
 from riverrun.kernels.aggregates import merged, settled
+from riverrun.kernels.changes import begins, differing
 from riverrun.kernels.operator import (
     Batch,
     Entry,
     Result,
     StepState,
-    begins,
-    differing,
-    event_name,
     split_late,
 )
+from riverrun.kernels.positions import event_name
 from riverrun.kernels.state import SegmentList
-from riverrun.operators.aggregate import Aggregate
+from riverrun.operators.aggregate import Aggregate, StandingWindows
 from riverrun.operators.windows import entry
 from riverrun.operators.windows.grid import BOUNDS, RowWindow, length
 from riverrun.schema import Column, Schema
@@ -57,6 +56,10 @@ class Sliding(RowWindow):
     def advance(self, step: Aggregate[Any], state: StepState, batch: Batch) -> Result:
         return _advance(step, state, batch)
 
+    @property
+    def standing(self) -> StandingWindows:
+        return _standing
+
 
 @checked
 def sliding(size: Duration) -> Sliding:
@@ -82,6 +85,16 @@ def _advance(step: Step, state: StepState, batch: Batch) -> Result:
     rows.append(new, needed_from - _bucket(step))
     state.rows("revisions", PLACE).append(None, batch.after - step.updatable - _bucket(step))
     return result
+
+
+def _standing(step: Step, state: StepState, clock: int) -> pl.DataFrame | None:
+    """Rows that may still be corrected, with what those before them amount to."""
+    closed = step.last_closed(clock)
+    kept = state.rows(within_key=None).standing(closed - step.window.size - _bucket(step))
+    if kept is None:
+        return None
+    rows = _rolled(step, kept).filter(closed < AT)
+    return _changes(step, rows.with_columns(__revision=pl.lit(0, pl.Int64)), 1)
 
 
 def _bucket(step: Step) -> int:

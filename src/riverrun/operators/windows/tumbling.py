@@ -16,9 +16,10 @@ from riverrun.arguments import checked
 from riverrun.durations import END, Duration, duration_text
 from riverrun.errors import caller
 from riverrun.kernels.aggregates import merged, settled
-from riverrun.kernels.operator import Batch, Result, StepState, differing, split_late
+from riverrun.kernels.changes import differing
+from riverrun.kernels.operator import Batch, Result, StepState, split_late
 from riverrun.kernels.state import SegmentList, between
-from riverrun.operators.aggregate import Aggregate, without_row
+from riverrun.operators.aggregate import Aggregate, StandingWindows, without_row
 from riverrun.operators.windows import panes
 from riverrun.operators.windows.grid import Grid, alignment, length
 
@@ -39,6 +40,10 @@ class Tumbling(Grid):
         kernel = panes.advance if panes.periods(step) else advance
         return kernel(step, state, batch)
 
+    @property
+    def standing(self) -> StandingWindows:
+        return _standing
+
 
 @checked
 def tumbling(
@@ -53,6 +58,16 @@ def tumbling(
     at = caller()
     found = length("a window", size, at)
     return Tumbling(found, found, alignment(found, offset, timezone, at), timezone)
+
+
+def _standing(step: Aggregate[Any], state: StepState, clock: int) -> pl.DataFrame | None:
+    return (panes.standing if panes.periods(step) else standing)(step, state, clock)
+
+
+def standing(step: Aggregate[Any], state: StepState, clock: int) -> pl.DataFrame | None:
+    """What `advance` keeps, as results."""
+    rows = state.rows().standing(step.last_closed(clock))
+    return None if rows is None else _changes(step, rows, 1)
 
 
 def advance(step: Aggregate[Any], state: StepState, batch: Batch) -> Result:

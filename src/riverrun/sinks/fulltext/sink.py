@@ -101,18 +101,18 @@ def search_index(
     columns = names("text", text, 'text=["title", "body"]')
     if not columns:
         raise ProgramError("a search index has at least one column of text", where=at)
-    languages = _languages(language, columns, at)
+    languages = languages_of(language, columns, at)
     return SearchIndex(
         name,
         columns,
         None if folder is None else os.path.abspath(folder),
         tuple(sorted(languages.items())),
-        _stopped(stop_words, columns, languages, at),
+        stopped_words(stop_words, columns, languages, at),
         None if stored is None else names("stored", stored, 'stored=["id", "title"]'),
     )
 
 
-def _languages(
+def languages_of(
     given: str | Mapping[str, str] | None, columns: tuple[str, ...], at: Location
 ) -> dict[str, str]:
     found = dict(given) if isinstance(given, Mapping) else dict.fromkeys(columns, given)
@@ -133,7 +133,7 @@ def _languages(
     return {column: language for column, language in found.items() if language is not None}
 
 
-def _stopped(
+def stopped_words(
     given: bool | Sequence[str], columns: tuple[str, ...], languages: dict[str, str], at: Location
 ) -> tuple[str, ...]:
     chosen = (columns if given else ()) if isinstance(given, bool) else given

@@ -88,16 +88,22 @@ def fitted(letters: pa.Table, sizes: Iterable[int], largest: int) -> pa.Table:
     plain = [pa.int64() if pa.types.is_timestamp(field.type) else field.type for field in schema]
     rows = letters.cast(pa.schema(zip(schema.names, plain, strict=True))).to_pylist()
     made = [
-        row if size <= largest else _cut(row, largest // PARTS)
+        row if size <= largest else cut(row, largest // PARTS)
         for row, size in zip(rows, sizes, strict=True)
     ]
     return pa.Table.from_pylist(made, schema=schema)
 
 
-def _cut(row: dict[str, Any], most: int) -> dict[str, Any]:
+def cut(row: dict[str, Any], most: int) -> dict[str, Any]:
+    """A letter whose texts have so many bytes at most, and which says so."""
     long = [name for name in (*TEXTS, "headers") if _size(row[name]) > most]
     shorter = {name: _shortened(row[name], most) for name in long if name in TEXTS}
-    return {**row, **shorter, **({"headers": None} if "headers" in long else {}), "cut": long}
+    return {
+        **row,
+        **shorter,
+        **({"headers": None} if "headers" in long else {}),
+        "cut": [*(row.get("cut") or ()), *long],
+    }
 
 
 def _shortened(text: str, most: int) -> str:

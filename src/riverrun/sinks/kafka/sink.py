@@ -27,7 +27,8 @@ class Topic(Sink):
 
     @property
     def text(self) -> str:
-        count = f" ({self.partitions} partitions)" if self.partitions else ""
+        word = "partition" if self.partitions == 1 else "partitions"
+        count = f" ({self.partitions} {word})" if self.partitions else ""
         return f"topic {self.name}{count}"
 
     def guarantee(self, delivery: Delivery) -> Guarantee:

@@ -27,6 +27,7 @@ from riverrun.outputs import (
     Renewal,
     Rows,
     Standing,
+    together,
 )
 from riverrun.sinks.database import retried
 from riverrun.sinks.progress import Progress, done, progress_of, refuse_if_fenced, taken_over
@@ -137,7 +138,10 @@ class CacheServer(Destination):
                     continue
 
     def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> list[Receipt]:
-        loads = [Load.of(part, output, rows) for output, rows in _by_output(found, evaluator)]
+        loads = [
+            Load.of(part, output, records(output, rows, evaluator).select(["key", "value"]))
+            for output, rows in together(found)
+        ]
         with explained(self.where):
             retried(lambda: self._attempt(part, loads), lost=LOST, where=self.where)
         return [(load.whose, part.batch) for load in loads]
@@ -224,13 +228,6 @@ class CacheServer(Destination):
 
     def close(self) -> None:
         self.client.close()
-
-
-def _by_output(found: Sequence[Rows], evaluator: Evaluator) -> Iterator[Rows]:
-    """A union comes by several ways."""
-    for output in dict.fromkeys(output for output, _ in found):
-        rows = pa.concat_tables([rows for other, rows in found if other == output])
-        yield output, records(output, rows, evaluator).select(["key", "value"])
 
 
 def _progress(noted: bytes | None) -> Progress | None:

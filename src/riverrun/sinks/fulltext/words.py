@@ -18,6 +18,8 @@ TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
+HALF = re.compile("[\ud800-\udfff]")
+"""Half of a letter."""
 KINDS = ("open", "close", "phrase", "range", "field", "not", "plus", "word")
 OPERATORS = {"AND": "and", "OR": "or", "NOT": "not"}
 
@@ -32,10 +34,10 @@ class Token:
 
 
 def tokens(query: str) -> list[Token]:
-    found, at = [], 0
-    if re.search("[\ud800-\udfff]", query):
+    found, at, end = [], 0, len(query.rstrip())
+    if HALF.search(query):
         raise InputError("the query is not readable text", hint="is it UTF-8?")
-    while query[at:].strip():
+    while at < end:
         match = TOKEN.match(query, at)
         if match is None:
             raise _unreadable(query, at + len(query[at:]) - len(query[at:].lstrip()))

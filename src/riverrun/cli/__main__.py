@@ -1,0 +1,5 @@
+"""`python -m riverrun.cli`."""
+
+from riverrun.cli import main
+
+main()

@@ -1,0 +1,58 @@
+"""`riverrun ask`: SQL over the live state of a running application."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import click
+
+from riverrun.cli import options, say_json
+from riverrun.cli.grid import print_grid
+from riverrun.questions.answer import Answer
+
+
+@click.command("ask")
+@click.argument("name", metavar="APP.STEP")
+@click.argument("sql")
+@click.option(
+    "--timeout", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True,
+    metavar="SECONDS", help="How long to wait for the answer.",
+)  # fmt: skip
+@options.brokers_option
+@options.json_option
+def command(name: str, sql: str, timeout: float, brokers: str | None, as_json: bool) -> None:
+    """Ask the running application APP for rows of its table STEP, with one SELECT of DuckDB's SQL.
+
+    The table is called as the step is, or rows. The answer is of one point of the stream, which it
+    names: after a batch, for all keys. It changes nothing, and needs no view.
+
+    \b
+    riverrun ask shop.per_user "SELECT * FROM per_user WHERE user = 'ann'"
+    riverrun ask shop.per_user "SELECT count(*) AS users, max(spent) AS most FROM rows"
+    riverrun ask shop.per_user "FROM rows ORDER BY spent DESC LIMIT 10" --json
+    """
+    from riverrun.asking import ask  # noqa: PLC0415 - help needs no client
+
+    found = ask(name, sql, timeout=f"{round(timeout * 1000)} milliseconds", brokers=brokers)
+    if as_json:
+        say_json(found.as_json())
+    else:
+        _show(found)
+
+
+def _show(found: Answer) -> None:
+    numbers = {
+        name
+        for name in found.columns
+        if all(isinstance(row[name], int | float | Decimal | None) for row in found.rows)
+    }
+    rows = [tuple(map(_text, row.values())) for row in found.as_json()["rows"]]
+    print_grid(found.columns, rows, numbers=numbers)
+    counted = f"{len(rows):,} {'row' if len(rows) == 1 else 'rows'}"
+    point = f"after batch {found.point.batch} of {found.as_json()['at']}, clock {found.clock}"
+    click.secho(f"{counted}, {point}", dim=True, err=True)
+
+
+def _text(value: Any) -> str:
+    return "null" if value is None else str(value)

@@ -1,0 +1,80 @@
+"""What is asked of a step by the control log: sent, waited for, and shown."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from riverrun.cli import say_json
+from riverrun.control import control_topic
+from riverrun.delivery.status import last_status
+from riverrun.told import Asked, Known
+
+timeout_option = click.option(
+    "--timeout", type=click.IntRange(0), default=30, show_default=True, metavar="SECONDS",
+    help="How long to wait for the job's answer.",
+)  # fmt: skip
+
+
+def ask(
+    step: Asked, kind: str, asked: list[dict[str, Any]], *, timeout: int, as_json: bool
+) -> list[Known]:
+    """Sends commands, and tells what the job answers."""
+    running = is_running(step)
+    answered = step.ask(kind, list(asked), f"{timeout} seconds" if running else None)
+    if as_json:
+        say_json([asdict(each) for each in answered])
+    else:
+        for each in answered:
+            click.echo(line(step.noun, each))
+    if late := [each for each in answered if each.state == "not answered"]:
+        _say_what_is_known(step, late, timeout=timeout, running=running)
+    if (late and running) or any(each.state == "refused" for each in answered):
+        sys.exit(2)
+    return answered
+
+
+def _say_what_is_known(step: Asked, late: list[Known], *, timeout: int, running: bool) -> None:
+    app, command = step.application, "rules" if step.noun == "rule" else "queries"
+    if not running:
+        click.echo(f"{app} does not run: it answers when it runs next", err=True)
+        return
+    read, last = _taken(step), max(each.offset for each in late)
+    click.echo(
+        f"no answer within {timeout} seconds: the last is record {last} of {control_topic(app)}, "
+        f"and {app} has read that up to record {read}; `riverrun {command} list {app}` tells more",
+        err=True,
+    )
+
+
+def line(noun: str, known: Known) -> str:
+    """What is known, in a line."""
+    own = f"{noun} {known.name}"
+    match known.state:
+        case "in effect":
+            return f"{own}, version {known.version}: rows from {known.effective} on"
+        case "removed":
+            return f"{own}: removed, rows before {known.effective}"
+        case "ended":
+            return f"{own}, version {known.version}: ended as the program changed: {known.error}"
+        case "not answered":
+            return f"{own}: not answered yet"
+        case "refused":
+            return f"{own}: refused: {known.error}"
+        case _:
+            raise ValueError(known.state)
+
+
+def is_running(step: Asked) -> bool:
+    from riverrun.runtime import checkpoint  # noqa: PLC0415 - Spark only when it is needed
+
+    return checkpoint.holder(step.settings.checkpoint_of(step.application)) is not None
+
+
+def _taken(step: Asked) -> int:
+    """The last record of the control log that has taken effect."""
+    found = last_status(step.settings.run_of(step.application) / "status") or {}
+    return int(found.get("control", 0)) - 1

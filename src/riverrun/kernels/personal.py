@@ -1,0 +1,115 @@
+"""Personal columns of a lot are sealed right after it is decoded: nothing that leaves a reader
+holds one that can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from riverrun import exact
+from riverrun.columns import BEFORE
+from riverrun.forgetting import Keys
+from riverrun.forgetting.declared import Personal
+from riverrun.kernels.program import ReadTopic
+from riverrun.kernels.revealing import HELD_BACK, kind_of
+from riverrun.schema import quoted
+
+SUBJECT = "__subject"
+
+
+def subjects(source: ReadTopic) -> list[str]:
+    """Of the query that decodes: whose the personal columns are, as text."""
+    return [
+        f"CAST({quoted(each.by)} AS VARCHAR) AS {SUBJECT}{number}"
+        for number, each in enumerate(source.personal)
+    ]
+
+
+def sealed(rows: pa.Table, source: ReadTopic, keys: Keys) -> pa.Table:
+    """The rows, without what can be read of people."""
+    for number, each in enumerate(source.personal):
+        whose = rows[f"{SUBJECT}{number}"]
+        if each.inside is None:
+            for column in _columns(each, source):
+                rows = _with(rows, column, _sealed(keys, each.subject, whose, rows[column]))
+        else:
+            found = _sealed_inside(keys, each, whose, rows[each.inside])
+            rows = _with(rows, each.inside, found)
+        rows = rows.drop_columns([f"{SUBJECT}{number}"])
+    return _without_texts(rows) if source.personal else rows
+
+
+def _columns(personal: Personal, source: ReadTopic) -> Sequence[str]:
+    """The key of a record is one more place that its column is in."""
+    keyed = {source.key, *source.table_key} & set(personal.columns)
+    return (*personal.columns, *(("_key",) if keyed and "_key" in source.metadata else ()))
+
+
+def _without_texts(rows: pa.Table) -> pa.Table:
+    """What a format tells of a record beside its columns, and why it cannot be read, may hold any
+    of it."""
+    if BEFORE in rows.column_names:
+        rows = _with(rows, BEFORE, pa.nulls(rows.num_rows, rows[BEFORE].type))
+    cause = rows["__cause"]
+    if cause.null_count < rows.num_rows:
+        told = [each and _told(each) for each in cause.to_pylist()]
+        rows = _with(rows, "__cause", pa.array(told, pa.string()))
+    return rows
+
+
+def _told(cause: str) -> str:
+    """A cause without what the record holds; what is missing in it has only a name."""
+    missing = cause.startswith("no ") and cause.endswith(" is missing")
+    return cause if missing or ":" not in cause else f"{kind_of(cause)}: {HELD_BACK}"
+
+
+def _with(rows: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
+    return rows.set_column(rows.column_names.index(name), name, column)
+
+
+def _sealed(keys: Keys, kind: str, whose: pa.ChunkedArray, values: pa.ChunkedArray) -> pa.Array:
+    """Each value of a subject is sealed once, however often it comes. One without a subject has
+    a cause, and is no row; it is not kept."""
+    subjects, texts = (_one(each).dictionary_encode() for each in (whose, values))
+    several = len(texts.dictionary)
+    if not several:
+        return pa.nulls(len(values), pa.string())
+    rows = pc.multiply(subjects.indices.cast(pa.int64()), several)
+    coded = pc.add(rows, texts.indices.cast(pa.int64())).dictionary_encode()
+    names, given = subjects.dictionary.to_pylist(), texts.dictionary.to_pylist()
+    pairs = [(names[n // several], given[n % several]) for n in coded.dictionary.to_pylist()]
+    return pa.array(keys.seal(kind, pairs), pa.string()).take(coded.indices)
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    found = column.combine_chunks()
+    return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)
+
+
+def _sealed_inside(
+    keys: Keys, personal: Personal, whose: pa.ChunkedArray, texts: pa.ChunkedArray
+) -> pa.Array:
+    """Fields of JSON objects. What is none could be anything, and is not kept."""
+    rows = [_object(text) for text in texts.to_pylist()]
+    places = [
+        (row, name, str(subject), each if isinstance(each, str) else exact.dumps(each))
+        for row, subject in zip(rows, whose.to_pylist(), strict=True)
+        if row is not None and subject is not None
+        for name in personal.columns
+        if (each := row.get(name)) is not None
+    ]
+    found = keys.seal(personal.subject, [(subject, value) for _, _, subject, value in places])
+    for (row, name, _, _), text in zip(places, found, strict=True):
+        row[name] = text
+    return pa.array([None if row is None else exact.dumps(row) for row in rows], pa.string())
+
+
+def _object(text: str | None) -> dict[str, Any] | None:
+    try:
+        found = None if text is None else exact.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None

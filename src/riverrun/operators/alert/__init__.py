@@ -1,0 +1,1 @@
+"""Alerts: rows in groups, and what is told of each group, and when."""

@@ -1,0 +1,1 @@
+"""Decisions: commands in, events out, by the rules of an aggregate."""

@@ -1,0 +1,1 @@
+"""Stored-query search: queries wait, documents pass by."""

@@ -1,0 +1,133 @@
+"""Where an application has written: what is searched, and what others write in plain text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from riverrun.compiler import upgrades
+from riverrun.compiler.shape import Shape
+from riverrun.config import Settings
+from riverrun.control import answer_topic, control_topic
+from riverrun.durations import duration_text
+from riverrun.errors import InputError
+from riverrun.forgetting.places import place_of
+from riverrun.kafka import admin
+from riverrun.partitions import from_files, real
+
+
+@dataclass(frozen=True)
+class Application:
+    """What is known of an application by its checkpoint."""
+
+    name: str
+    settings: Settings
+    shape: Shape
+
+    @classmethod
+    def known(cls, settings: Settings, name: str) -> Application:
+        folder = settings.checkpoint_of(name)
+        shape = upgrades.read(folder)
+        if shape is None or "forgetting" not in shape:
+            fact = "nothing is known of" if shape is None else "nothing is personal in"
+            hint = "has it run here?" if shape is None else "rr.personal(…) says what is"
+            raise InputError(f"{fact} the application {name!r}", where=folder, hint=hint)
+        return cls(name, settings, shape)
+
+    @property
+    def personal(self) -> dict[str, list[dict[str, Any]]]:
+        """What is personal in each topic that is read."""
+        sources = self.shape["sources"].items()
+        return {topic: each["personal"] for topic, each in sources if "personal" in each}
+
+    @property
+    def kinds(self) -> list[str]:
+        """Of subjects."""
+        return sorted({each["subject"] for of in self.personal.values() for each in of})
+
+    @property
+    def written(self) -> list[str]:
+        """Topics, those of riverrun itself among them."""
+        own = [f"{self.name}.progress", control_topic(self.name), answer_topic(self.name)]
+        found = [*self.shape["forgetting"]["topics"], *own, f"{self.name}.dead.retried"]
+        return [topic for topic in found if topic not in map(real, self.read)]
+
+    @property
+    def read(self) -> list[str]:
+        """Topics that hold what is personal as others wrote it."""
+        return [topic for topic in self.personal if not from_files(topic)]
+
+    @property
+    def read_files(self) -> list[str]:
+        """Files that do, in words."""
+        sources = self.shape["sources"]
+        return [sources[topic]["filled_by"] for topic in self.personal if from_files(topic)]
+
+    @property
+    def elsewhere(self) -> list[str]:
+        """Outputs that are not on this machine, in words."""
+        embedded = self.settings.postgres is None
+        here = {"PostgreSQL"} if embedded else set()
+        here |= {"views"} if embedded or self.settings.views == "sqlite" else set()
+        others = self.shape["forgetting"]["others"]
+        return [each["text"] for each in others if not here & set(each["needs"])]
+
+    def subject_columns(self, kind: str) -> set[str]:
+        """Columns that tell a subject, readable."""
+        given = [p for of in self.personal.values() for p in of if p["subject"] == kind]
+        return {each["by"] for each in given if each["by"] not in each["columns"]}
+
+    def keyed_by(self, kind: str) -> list[str]:
+        """Compacted topics whose key is the subject."""
+        columns = self.subject_columns(kind)
+        tables = self.shape["forgetting"]["tables"]
+        return [topic for topic, key in tables.items() if len(key) == 1 and key[0] in columns]
+
+    def files(self, also: tuple[Path, ...]) -> Iterator[tuple[str, Path]]:
+        """What was written to files, and what it is."""
+        home, name = self.settings.home, self.name
+        yield "checkpoint and state", self.settings.checkpoint_of(name)
+        yield "logs, status, shuffle and spill", self.settings.run_of(name)
+        if self.settings.keys is None:
+            yield "keys", Path(place_of(self.settings, name).address)
+        yield "views", home
+        yield "indexes", home / "indexes"
+        yield "database", home / "postgres"
+        for topic in self.written:
+            yield from (("broker", each) for each in _segments(home, topic))
+        for each in self.shape["forgetting"]["paths"]:
+            yield "output", Path(each)
+        yield from (("as asked", each) for each in also)
+
+
+def _segments(home: Path, topic: str) -> Iterator[Path]:
+    """The folders of a topic's partitions, if the broker is the embedded one."""
+    found = (home / "kafka" / "data").glob(f"{topic}-*")
+    yield from (each for each in found if each.name.removeprefix(f"{topic}-").isdigit())
+
+
+def under(what: str, place: Path) -> Iterator[Path]:
+    """The files of a place."""
+    if what == "views":  # a file of the home, its log, and its index of shared memory
+        yield from place.glob("views.sqlite*")
+    elif what == "broker":  # indexes hold numbers, in files that are large and empty
+        yield from sorted(place.glob("*.log"))
+    elif place.is_dir():
+        # folders of a running application may go while they are walked through
+        for folder, _, names in os.walk(place):
+            yield from (Path(folder) / name for name in sorted(names))
+    else:
+        # a database has its log beside it
+        yield from (each for each in place.parent.glob(f"{place.name}*") if each.is_file())
+
+
+def retention(client: dict[str, str], topic: str) -> str:
+    """How long a topic keeps its records, in words."""
+    found = admin.settings(client, topic)
+    if "delete" not in found.get("cleanup.policy", "delete"):
+        return "until a record of the same key comes, or for ever"
+    kept = int(found.get("retention.ms", "-1"))
+    return "for ever" if kept < 0 else duration_text(kept * 1000)

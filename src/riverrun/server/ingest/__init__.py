@@ -1,0 +1,1 @@
+"""What is written to topics through the server: checked, sent once, counted."""

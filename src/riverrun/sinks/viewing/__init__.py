@@ -1,0 +1,1 @@
+"""Views: tables that can be looked up, with the log of their changes, in SQLite or PostgreSQL."""

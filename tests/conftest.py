@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import time
@@ -157,10 +158,15 @@ def broker_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settin
 
 
 @pytest.fixture
-def broker(broker_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """The client settings of the session's broker, which commands use in this test."""
+def broker(broker_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    """The client settings of the session's broker, which commands use in this test. Checkpoints go
+    with it: another test's application may have the same name."""
     monkeypatch.setenv("RIVERRUN_HOME", str(broker_settings.home))
-    return kafka.client(broker_settings)
+    root = broker_settings.checkpoint_root
+    before = set(root.glob("*"))
+    yield kafka.client(broker_settings)
+    for made in set(root.glob("*")) - before:
+        shutil.rmtree(made, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

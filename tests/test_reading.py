@@ -10,12 +10,12 @@ import pytest
 from confluent_kafka import Producer
 
 from conftest import Command
-from riverrun.kafka import admin, direct
-from riverrun.kafka.direct import DirectConsuming
+from riverrun.kafka import admin, direct_consuming
+from riverrun.kafka.direct_consuming import DirectConsuming
+from riverrun.kafka.librdkafka import way_of, why_not
 from riverrun.kafka.ranges import RangeReader
 from riverrun.kafka.topics import KafkaTopics
 from riverrun.partitions import Partition, Range
-from riverrun.sources.kafka import way_of
 
 broker_needed = pytest.mark.broker
 NAMES = ["__value", "__key", "__timestamp", "__offset"]
@@ -118,7 +118,7 @@ def test_append_time_is_read_alike(broker):
 def test_where_the_timestamp_is_not_where_it_was_the_public_function_is_asked(broker, monkeypatch):
     admin.create_topic(broker, "reading-elsewhere", partitions=2)
     expected = written(broker, "reading-elsewhere", odd_records(200, 3))
-    monkeypatch.setattr(direct, "TIMESTAMP", direct.OFFSET)
+    monkeypatch.setattr(direct_consuming, "TIMESTAMP", direct_consuming.OFFSET)
     found = read(broker, "reading-elsewhere", "direct")
     assert {number: contents(rows) for number, rows in found.items()} == expected
 
@@ -127,7 +127,7 @@ def test_where_the_timestamp_is_not_where_it_was_the_public_function_is_asked(br
 def test_messages_are_given_back_one_by_one_where_a_list_is_not_known(broker, monkeypatch):
     admin.create_topic(broker, "reading-single", partitions=2)
     expected = written(broker, "reading-single", odd_records(200, 4))
-    monkeypatch.setattr(direct._Library, "_destroy_all", lambda self: None)
+    monkeypatch.setattr(direct_consuming._Functions, "_destroy_all", lambda self: None)
     found = read(broker, "reading-single", "direct")
     assert {number: contents(rows) for number, rows in found.items()} == expected
 
@@ -165,7 +165,7 @@ def test_a_process_that_forked_after_reading_reads_on_its_own(broker):
 
 def test_another_librdkafka_than_those_tried_is_read_the_public_way(monkeypatch):
     monkeypatch.setattr("confluent_kafka.libversion", lambda: ("3.0.0", 0))
-    assert "3.0.0" in (direct.why_not() or "")
+    assert "3.0.0" in (why_not() or "")
     assert way_of("quickest") == "public"
 
 

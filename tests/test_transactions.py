@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from parts import EVALUATOR, part, stream, table
 from riverrun.errors import AlreadyRunning, BrokerError, CheckpointError, TopicError
 from riverrun.kafka import admin
+from riverrun.kafka.direct_sending import sending
 from riverrun.sinks.kafka import transactions
 from riverrun.sinks.kafka.fitting import Limits
 from riverrun.sinks.kafka.records import KafkaAtLeastOnce, encoded, send
@@ -132,7 +133,7 @@ def test_a_fenced_writer_cannot_commit(broker, name):
     producer = KafkaExactlyOnce(broker)._producer(name, 0)
     producer.begin_transaction()
     limits = Limits(broker)
-    send(producer, encoded([stream(name, 9)], EVALUATOR, limits), limits)
+    send(sending(producer), encoded([stream(name, 9)], EVALUATOR, limits), limits)
     producer.flush(10)
     KafkaExactlyOnce(broker).deliver(part(name), [stream(name, 1)], EVALUATOR)
     with pytest.raises(KafkaException):

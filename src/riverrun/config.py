@@ -19,8 +19,8 @@ NAME_RULE = (
     "an application's name starts with a letter and has letters, digits, _ . and -, at most 200"
 )
 Views = Literal["sqlite", "postgres"]
-Reader = Literal["quickest", "direct", "public"]
-"""How records are taken from Kafka's client: by librdkafka's own functions, or the public way."""
+Calls = Literal["quickest", "direct", "public"]
+"""How Kafka's client is called: by librdkafka's own functions, or the public way."""
 LogForm = Literal["text", "json"]
 DOTTED = ("kafka", "spark")
 """Tables of settings that are not ours."""
@@ -61,7 +61,8 @@ class Settings:
     """Bytes of state that a Python worker holds in memory; the rest is on disk."""
     compaction_lag: int = UNITS["day"]
     """Microseconds that records stay in topics of tables that are made, whatever comes after."""
-    reader: Reader = "quickest"
+    reader: Calls = "quickest"
+    writer: Calls = "quickest"
     log: LogForm = "text"
     """How `riverrun run` tells what it does."""
     traces: str | None = field(default=None, repr=False)
@@ -138,7 +139,8 @@ def load(start: Path | None = None, environ: Mapping[str, str] | None = None) ->
         environment=_environment(file, table, environ),
         state_memory=_bytes(table.pop("state_memory", "1 GB"), file),
         compaction_lag=duration("compaction_lag", table.pop("compaction_lag", "1 day"), file),
-        reader=_reader(environ.get("RIVERRUN_READER") or table.pop("reader", "quickest"), file),
+        reader=_calls("reader", table, environ, file),
+        writer=_calls("writer", table, environ, file),
         log=_log(environ.get("RIVERRUN_LOG") or table.pop("log", "text"), file),
         traces=_traces(environ.get("RIVERRUN_TRACES") or table.pop("traces", None), file),
         nice=_niceness(environ.get("RIVERRUN_NICE") or table.pop("nice", None), file),
@@ -167,6 +169,7 @@ def _read(file: Path) -> dict[str, Any]:
         "brokers", "capture", "checkpoints", "compaction_lag", "connect", "connect_password",
         "environment", "home", "kafka", "keys", "log", "master", "nice", "postgres", "reader",
         "serve", "smtp", "spark", "state_memory", "traces", "valkey", "views", "views_reader",
+        "writer",
     }  # fmt: skip
     unknown = sorted(set(table) - known)
     if unknown:
@@ -238,11 +241,12 @@ def _capture(who: object) -> Literal["riverrun", "connect"]:
             )
 
 
-def _reader(named: Any, file: Path | None) -> Reader:
-    if named not in get_args(Reader):
-        hint = f"one of {', '.join(get_args(Reader))}"
-        raise ConfigError("there is no such reader", where=file, got=repr(named), hint=hint)
-    return cast(Reader, named)
+def _calls(who: str, table: dict[str, Any], environ: Mapping[str, str], file: Path | None) -> Calls:
+    named = environ.get(f"RIVERRUN_{who.upper()}") or table.pop(who, "quickest")
+    if named not in get_args(Calls):
+        hint = f"one of {', '.join(get_args(Calls))}"
+        raise ConfigError(f"there is no such {who}", where=file, got=repr(named), hint=hint)
+    return cast(Calls, named)
 
 
 def _views(named: Any, file: Path | None) -> Views:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import pyarrow as pa
 
+from riverrun.config import Calls
 from riverrun.edges import Edge
 from riverrun.formats import JSON, Format
 from riverrun.schema import Schema
@@ -46,6 +47,8 @@ class Places:
     """The home of the settings."""
     views: Literal["sqlite", "postgres"] = "sqlite"
     """Where views are kept."""
+    writer: Calls = "quickest"
+    """How records are handed to Kafka's client."""
 
 
 class Sink(ABC):

@@ -11,14 +11,13 @@ from riverrun.capture.capturer import Capturer
 from riverrun.capture.known import captures
 from riverrun.cli import options, say_json
 from riverrun.cli.up import facts
-from riverrun.config import Settings
+from riverrun.config import Calls
 from riverrun.embedded import connect, kafka, postgres, spark_cluster
-from riverrun.kafka import direct
-from riverrun.sources.kafka import way_of
+from riverrun.kafka.librdkafka import way_of, why_not
 
 
 @click.command("status")
-@click.option("--verbose", is_flag=True, help="Also how records are read.")
+@click.option("--verbose", is_flag=True, help="Also how records are read and written.")
 @options.json_option
 def command(verbose: bool, as_json: bool) -> None:
     """Tell whether Kafka, PostgreSQL, Kafka Connect, Spark and captures run here, and where.
@@ -36,9 +35,12 @@ def command(verbose: bool, as_json: bool) -> None:
     if as_json:
         spark = {"running": cluster is not None, **(facts(cluster) if cluster else {})}
         running = {each.name: {"pid": each.running()} for each in captures(settings)}
-        reader = {"way": way_of(settings.reader), "why": _why(settings)}
+        client = {
+            who: {"way": way_of(wanted), "why": _why(wanted)}
+            for who, wanted in (("reader", settings.reader), ("writer", settings.writer))
+        }
         told = {"postgres": _facts(server), "connect": _facts(worker), "spark": spark}
-        say_json({**_facts(broker), **told, "captures": running, "reader": reader})
+        say_json({**_facts(broker), **told, "captures": running, **client})
         return
     if broker is None:
         click.echo("Kafka is not running (`riverrun up` starts it)")
@@ -56,13 +58,14 @@ def command(verbose: bool, as_json: bool) -> None:
     for each in captures(settings):
         click.echo(f"the capture {each.name} {_doing(each)}")
     if verbose:
-        click.echo(f"records are read the {way_of(settings.reader)} way: {_why(settings)}")
+        for done, wanted in ("read", settings.reader), ("written", settings.writer):
+            click.echo(f"records are {done} the {way_of(wanted)} way: {_why(wanted)}")
 
 
-def _why(settings: Settings) -> str:
-    if settings.reader != "quickest":
+def _why(wanted: Calls) -> str:
+    if wanted != "quickest":
         return "the setting says so"
-    return direct.why_not() or f"librdkafka {libversion()[0]} was tried"
+    return why_not() or f"librdkafka {libversion()[0]} was tried"
 
 
 def _doing(capture: Capturer) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +13,8 @@ from confluent_kafka import KafkaError
 
 from riverrun.errors import BrokerError, RecordsGone
 from riverrun.kafka.consuming import Consuming, PublicConsuming, Taken
-from riverrun.kafka.direct import DirectConsuming
+from riverrun.kafka.direct_consuming import DirectConsuming
+from riverrun.kafka.librdkafka import Way
 from riverrun.kafka.records import no_records
 from riverrun.kafka.topics import OUTAGE, unreachable
 from riverrun.partitions import Partition, Range
@@ -25,9 +25,6 @@ AT_ONCE = 20_000
 MOST_BYTES = 384 << 20
 PIECE_BYTES = 128 << 20
 """Keys and values that a group may hold, and of each piece of one that holds more."""
-
-Way = Literal["direct", "public"]
-"""How records are taken from librdkafka: by its own functions, or by those of confluent_kafka."""
 
 
 @dataclass

@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import Any
 
+import numpy as np
+
 from riverrun.errors import TopicError
 from riverrun.kafka import admin
 from riverrun.kafka.batches import Stored
@@ -42,7 +44,7 @@ class Letters:
         if len(text.encode(errors="replace")) + len(key or b"") > room:
             text = json.dumps(cut(facts, room // PARTS), ensure_ascii=False)
             key = (key or b"")[: room // PARTS]
-        [time] = self.limits.times(self.topic, [delivery.record.timestamp])
+        [time] = self.limits.times(self.topic, np.array([delivery.record.timestamp])).tolist()
         self._sending.send(self.topic, text.encode(errors="replace"), key, timestamp=time)
 
     def _make(self) -> None:

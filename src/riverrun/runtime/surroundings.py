@@ -29,6 +29,7 @@ def places_of(program: Program, settings: Settings, client: dict[str, str], tell
     return Places(
         tuple(client.items()), program.delivery, address, settings.compaction_lag // 1000,
         valkey=settings.valkey, home=str(settings.home), views=settings.views,
+        writer=settings.writer,
     )  # fmt: skip
 
 

@@ -12,15 +12,15 @@ from itertools import groupby
 
 import pyarrow as pa
 
-from riverrun.config import Reader
+from riverrun.config import Calls
 from riverrun.control import Command, first_of, made_anew, paused_after
 from riverrun.durations import milliseconds_of
 from riverrun.errors import NoTopic, RecordsGone, RiverrunError, TopicError
-from riverrun.kafka import direct
 from riverrun.kafka.answers import AnswerTopic
 from riverrun.kafka.control import ControlLog
 from riverrun.kafka.lag import LAG, LagBook
-from riverrun.kafka.ranges import RangeReader, Way
+from riverrun.kafka.librdkafka import Way, way_of
+from riverrun.kafka.ranges import RangeReader
 from riverrun.kafka.topics import OUTAGE, KafkaTopics, TopicFacts
 from riverrun.kernels.letters import Original, RecordPlace
 from riverrun.kernels.lots import Lot
@@ -48,7 +48,7 @@ class KafkaSource(Source):
     """Topics of a cluster. `client` are librdkafka's settings."""
 
     client: Mapping[str, str] = field(repr=False)
-    reader: Reader = "quickest"
+    reader: Calls = "quickest"
     wall = True
 
     def planner(self, job: Circumstances) -> KafkaPlanner:
@@ -93,12 +93,6 @@ class KafkaSource(Source):
 @cache
 def _reader(client: str, way: Way) -> RangeReader:
     return RangeReader(json.loads(client), way)
-
-
-def way_of(reader: Reader) -> Way:
-    if reader == "quickest":
-        return "public" if direct.why_not() else "direct"
-    return reader
 
 
 class KafkaPlanner(Planner):

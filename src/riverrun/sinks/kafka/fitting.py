@@ -26,6 +26,7 @@ PARTS = 8
 """A text of a letter that is cut gets such a part of the room: there are six, with its own key."""
 WIDEST = 48
 """Of a value that is no text, in JSON."""
+Times = np.ndarray[Any, np.dtype[np.int64]]
 TEXTS = ("cause", "key", "key_base64", "value", "value_base64", "row")
 
 
@@ -41,14 +42,14 @@ class Limits:
         taken = int(self.settings(topic)["max.message.bytes"])
         return min(self.largest, taken * 49 // 50) - BESIDE
 
-    def times(self, topic: str, wanted: list[int]) -> list[int]:
+    def times(self, topic: str, wanted: Times) -> Times:
         """Timestamps in milliseconds: brokers refuse one that is too far ahead, by default more
         than an hour, and the client has 0 for now."""
         now = time.time_ns() // 1_000_000
-        latest = max(wanted, default=0)
+        latest = int(wanted.max(initial=0))
         if latest > now:
             latest = now + int(self.settings(topic).get(AHEAD, LAST)) - APART
-        return [max(min(each, latest), 1) for each in wanted]
+        return np.clip(wanted, 1, max(latest, 1))
 
 
 def longest_row(rows: pa.Table) -> int:

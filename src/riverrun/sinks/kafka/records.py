@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from itertools import repeat
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, Producer
 
 from riverrun.delivery.encode import records
 from riverrun.errors import BrokerError, TopicError
 from riverrun.kafka import admin
 from riverrun.kafka.compaction import DAY, POLICY, table_settings
+from riverrun.kafka.sending import PublicSending, Sending
 from riverrun.outputs import (
     Destination,
     Evaluator,
@@ -42,7 +42,6 @@ PRODUCER: Mapping[str, Any] = {
     "queue.buffering.max.kbytes": str(256 << 10),
     "delivery.report.only.error": True,
 }
-AT_ONCE = 20_000
 
 Encoded = list[tuple[OutputSpec, pa.Table]]
 
@@ -121,7 +120,7 @@ class KafkaAtLeastOnce(KafkaTopicsWritten):
         """At least once: an earlier run that still writes does no harm."""
 
     def deliver(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> None:
-        send(self.producer, encoded(found, evaluator, self.limits), self.limits)
+        send(PublicSending(self.producer), encoded(found, evaluator, self.limits), self.limits)
         left = self.producer.flush(60)
         if left or self.failed:
             causes = sorted(set(self.failed)) or [f"{left} records are not acknowledged after 60 s"]
@@ -152,45 +151,18 @@ def _sizes(made: pa.Table) -> list[int]:
     return found
 
 
-def send(producer: Producer, outputs: Encoded, limits: Limits) -> None:
-    """Hands all records to the producer, whose queue is bounded."""
+def send(sending: Sending, outputs: Encoded, limits: Limits) -> None:
+    """Hands all records to the producer."""
     for output, rows in outputs:
         assert isinstance(output.sink, Topic)
-        keys, values = rows["key"].to_pylist(), rows["value"].to_pylist()
+        topic, columns = output.sink.name, rows
         if output.table:
-            _send_batch(producer, output.sink.name, keys, values)
+            columns = rows.select(["key", "value"])
         else:
-            times = limits.times(output.sink.name, rows["timestamp"].to_pylist())
-            marks = rows["headers"].to_pylist() if "headers" in rows.column_names else repeat(None)
-            _send_each(producer, output.sink.name, zip(keys, values, times, marks, strict=False))
-
-
-def _send_batch(producer: Producer, topic: str, keys: list[Any], values: list[Any]) -> None:
-    for start in range(0, len(keys), AT_ONCE):
-        pairs = zip(keys[start : start + AT_ONCE], values[start : start + AT_ONCE], strict=True)
-        waiting = [{"key": key, "value": value} for key, value in pairs]
-        while waiting:
-            producer.produce_batch(topic, waiting)
-            waiting = [message for message in waiting if _queue_full(message)]
-            producer.poll(0.1 if waiting else 0)
-
-
-def _queue_full(message: dict[str, Any]) -> bool:
-    error: KafkaError | None = message.pop("_error", None)
-    if error is not None and error.code() != KafkaError._QUEUE_FULL:
-        raise KafkaException(error)
-    return error is not None
-
-
-def _send_each(producer: Producer, topic: str, found: Iterable[tuple[Any, ...]]) -> None:
-    for key, value, time, marks in found:
-        while True:
-            try:
-                producer.produce(topic, value, key, timestamp=time, headers=marks or None)
-                break
-            except BufferError:
-                producer.poll(0.1)
-    producer.poll(0)
+            times = limits.times(topic, rows["timestamp"].to_numpy())
+            place = rows.column_names.index("timestamp")
+            columns = rows.set_column(place, "timestamp", pa.array(times))
+        sending.send(topic, columns)
 
 
 def _create(output: OutputSpec, sink: Topic, client: Mapping[str, str], lag: int) -> None:

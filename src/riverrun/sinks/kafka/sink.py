@@ -53,8 +53,10 @@ class Topic(Sink):
         from riverrun.sinks.kafka.records import KafkaAtLeastOnce  # noqa: PLC0415
         from riverrun.sinks.kafka.transactions import KafkaExactlyOnce  # noqa: PLC0415
 
-        kind = KafkaExactlyOnce if places.delivery == "exactly once" else KafkaAtLeastOnce
-        return kind(dict(places.kafka), places.compaction_lag)
+        client, lag = dict(places.kafka), places.compaction_lag
+        if places.delivery == "exactly once":
+            return KafkaExactlyOnce(client, lag, places.writer)
+        return KafkaAtLeastOnce(client, lag)
 
     def place(self) -> Hashable:
         """All topics are written in one transaction."""

@@ -17,10 +17,13 @@ from functools import cached_property
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from riverrun.config import Calls
 from riverrun.errors import BrokerError, TopicError
-from riverrun.kafka import admin
+from riverrun.kafka import admin, direct_sending
 from riverrun.kafka.compaction import DAY
+from riverrun.kafka.librdkafka import way_of
 from riverrun.kafka.ranges import RangeReader
+from riverrun.kafka.sending import PublicSending, Sending
 from riverrun.kafka.topics import KafkaTopics
 from riverrun.outputs import Evaluator, Owner, Part, Rows
 from riverrun.partitions import Partition, Range
@@ -60,6 +63,7 @@ class Writer:
     """A producer that has fenced all others of its transactional id, and what it found."""
 
     producer: Producer
+    sending: Sending
     stored: Progress | None = None
 
 
@@ -82,8 +86,11 @@ def progress_topic(application: str) -> str:
 
 
 class KafkaExactlyOnce(KafkaTopicsWritten):
-    def __init__(self, client: Mapping[str, str], compaction_lag: int = DAY) -> None:
+    def __init__(
+        self, client: Mapping[str, str], compaction_lag: int = DAY, writer: Calls = "quickest"
+    ) -> None:
         super().__init__(client, compaction_lag)
+        self.way = way_of(writer)
         self.held: dict[tuple[str, int], Holding] = {}
         self.background = ThreadPoolExecutor(1)
 
@@ -158,7 +165,7 @@ class KafkaExactlyOnce(KafkaTopicsWritten):
         if not (holding.fresh and done(part, writer.stored, progress)):
             producer = writer.producer
             producer.begin_transaction()
-            send(producer, outputs, self.limits)
+            send(writer.sending, outputs, self.limits)
             producer.produce(
                 progress_topic(part.application),
                 json.dumps(asdict(progress)),
@@ -171,7 +178,9 @@ class KafkaExactlyOnce(KafkaTopicsWritten):
 
     def _taken(self, part: Part) -> Writer:
         producer = self._producer(part.application, part.task)
-        return Writer(producer, self._stored(part))
+        directly = self.way == "direct"
+        handing = direct_sending.sending(producer) if directly else PublicSending(producer)
+        return Writer(producer, handing, self._stored(part))
 
     def _producer(self, application: str, writer: int | str) -> Producer:
         """Fences every other producer of the id; what they had not committed is gone."""

@@ -7,31 +7,26 @@ retries, decompression and transactions.
 
 Two things are not in its public header: where a message has its timestamp, and the list that
 `rd_kafka_messages_destroy` takes. Both are compared with what public functions say; where they
-differ, those are called once per record instead. What was not tried is left to the public way:
-see `why_not`.
+differ, those are called once per record instead.
 """
 
 from __future__ import annotations
 
 import ctypes as c
-import sys
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from itertools import repeat
 from types import TracebackType
 from typing import Any, ClassVar
 
-import confluent_kafka
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import KafkaError, cimpl
+from confluent_kafka import KafkaError
 
 from riverrun.errors import BrokerError
 from riverrun.kafka.consuming import AT_MOST, SETTINGS, Consuming, Taken, runs
+from riverrun.kafka.librdkafka import Library, Pointer
 from riverrun.partitions import Partition
-
-TRIED = ((2, 3), (2, 16))
-"""The versions of librdkafka between which it was tried."""
 
 WORDS = 13
 """Of a message that are looked at, of 8 bytes each."""
@@ -47,62 +42,43 @@ WINDOW = 30
 TOGETHER = 1 << 30
 """Bytes that are copied at once: offsets of Arrow's columns have 31 bits."""
 
-Pointer = c.c_void_p
 Numbers = np.ndarray[Any, Any]
 
 
-def why_not() -> str | None:
-    """Why the public way is taken; None if this one can be."""
-    version = tuple(map(int, confluent_kafka.libversion()[0].split(".")[:2]))
-    if sys.platform != "linux" or sys.byteorder != "little" or sys.maxsize < 1 << 60:
-        return f"not tried on {sys.platform} with this processor"
-    if not TRIED[0] <= version <= TRIED[1]:
-        return f"not tried with librdkafka {confluent_kafka.libversion()[0]}"
-    return None
-
-
-class _Library:
-    """The functions of librdkafka that are used."""
-
+class _Functions(Library):
     def __init__(self) -> None:
-        self.waiting = c.CDLL(cimpl.__file__)  # a symbol is looked up in what it is linked to, too
-        self.quick = c.PyDLL(cimpl.__file__)  # keeps the GIL: for what is called per record
-        self.conf_new = self._function("conf_new", Pointer)
+        super().__init__()
+        self.conf_new = self.function("conf_new", Pointer)
         texts = (c.c_char_p, c.c_char_p, c.c_char_p, c.c_size_t)
-        self.conf_set = self._function("conf_set", c.c_int, Pointer, *texts)
-        self.conf_set_log = self._function("conf_set_log_cb", None, Pointer, Pointer)
-        self.new = self._function("new", Pointer, c.c_int, Pointer, c.c_char_p, c.c_size_t)
-        self.poll_set_consumer = self._function("poll_set_consumer", c.c_int, Pointer)
-        self.queue = self._function("queue_get_consumer", Pointer, Pointer)
-        self.list_new = self._function("topic_partition_list_new", Pointer, c.c_int)
+        self.conf_set = self.function("conf_set", c.c_int, Pointer, *texts)
+        self.conf_set_log = self.function("conf_set_log_cb", None, Pointer, Pointer)
+        self.new = self.function("new", Pointer, c.c_int, Pointer, c.c_char_p, c.c_size_t)
+        self.poll_set_consumer = self.function("poll_set_consumer", c.c_int, Pointer)
+        self.queue = self.function("queue_get_consumer", Pointer, Pointer)
+        self.list_new = self.function("topic_partition_list_new", Pointer, c.c_int)
         place = (Pointer, c.c_char_p, c.c_int32)
-        self.list_add = self._function("topic_partition_list_add", Pointer, *place)
+        self.list_add = self.function("topic_partition_list_add", Pointer, *place)
         offset = "topic_partition_list_set_offset"
-        self.list_set_offset = self._function(offset, c.c_int, *place, c.c_int64)
-        self.list_destroy = self._function("topic_partition_list_destroy", None, Pointer)
-        self.assign = self._function("assign", c.c_int, Pointer, Pointer)
-        self.unassign = self._function("incremental_unassign", Pointer, Pointer, Pointer)
-        self.error_destroy = self._function("error_destroy", None, Pointer)
+        self.list_set_offset = self.function(offset, c.c_int, *place, c.c_int64)
+        self.list_destroy = self.function("topic_partition_list_destroy", None, Pointer)
+        self.assign = self.function("assign", c.c_int, Pointer, Pointer)
+        self.unassign = self.function("incremental_unassign", Pointer, Pointer, Pointer)
+        self.error_destroy = self.function("error_destroy", None, Pointer)
         consume = (Pointer, c.c_int, Pointer, c.c_size_t)
-        self.consume = self._function("consume_batch_queue", c.c_ssize_t, *consume)
-        self.malloc = self._function("mem_malloc", Pointer, Pointer, c.c_size_t)
-        self.free = self._function("mem_free", None, Pointer, Pointer)
+        self.consume = self.function("consume_batch_queue", c.c_ssize_t, *consume)
+        self.malloc = self.function("mem_malloc", Pointer, Pointer, c.c_size_t)
+        self.free = self.function("mem_free", None, Pointer, Pointer)
         at = (Pointer, Pointer)
-        self.timestamp = self._function("message_timestamp", c.c_int64, *at, quick=True)
-        self.destroy = self._function("message_destroy", None, Pointer, quick=True)
+        self.timestamp = self.function("message_timestamp", c.c_int64, *at, quick=True)
+        self.destroy = self.function("message_destroy", None, Pointer, quick=True)
         self.destroy_all = self._destroy_all()
-
-    def _function(self, name: str, result: Any, *arguments: Any, quick: bool = False) -> Any:
-        found = getattr(self.quick if quick else self.waiting, f"rd_kafka_{name}")
-        found.restype, found.argtypes = result, arguments
-        return found
 
     def _destroy_all(self) -> Callable[[int], None] | None:
         """What gives back a list of messages, if that is their number and then their pointers."""
         try:
-            count = self._function("messages_count", c.c_size_t, Pointer)
-            get = self._function("messages_get", Pointer, Pointer, c.c_size_t)
-            destroy = self._function("messages_destroy", None, Pointer)
+            count = self.function("messages_count", c.c_size_t, Pointer)
+            get = self.function("messages_get", Pointer, Pointer, c.c_size_t)
+            destroy = self.function("messages_destroy", None, Pointer)
         except AttributeError:
             return None
         made = (c.c_size_t * 3)(2, 111, 222)
@@ -126,7 +102,7 @@ class DirectConsuming(Consuming):
     """A consumer of its own. It lives as long as its process."""
 
     def __init__(self, client: Mapping[str, str]) -> None:
-        self.library, self.memory = _Library(), np.asarray(_Memory())
+        self.library, self.memory = _Functions(), np.asarray(_Memory())
         self.topic = ""
         self.handle = self._made({**client, **SETTINGS})
         self.library.poll_set_consumer(self.handle)
@@ -220,7 +196,7 @@ class DirectConsuming(Consuming):
 class _Messages:
     """Messages taken from a queue; in the end they go back to librdkafka."""
 
-    def __init__(self, library: _Library, queue: int, most: int) -> None:
+    def __init__(self, library: _Functions, queue: int, most: int) -> None:
         self.library = library
         self.box: int = library.malloc(None, 8 * (1 + most))
         count = max(0, library.consume(queue, AT_MOST, self.box + 8, most))

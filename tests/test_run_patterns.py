@@ -17,20 +17,20 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 PROGRAM = """
 import riverrun as rr
-app = rr.App("watched")
+app = rr.App("spotted")
 schema = "card string, amount double, country string, at timestamp"
-payments = app.stream("watched-payments", schema=schema, time="at", lateness="5 seconds")
+payments = app.stream("spotted-payments", schema=schema, time="at", lateness="5 seconds")
 FRAUD = '''
     PARTITION BY card ORDER BY at
     MEASURES FIRST(small.at) AS began, COUNT(small.*) AS tries, large.amount AS amount
     PATTERN (small{2,} other*? large) WITHIN INTERVAL '2' MINUTE
     DEFINE small AS amount < 30, large AS amount > 80 AND large.country <> LAST(small.country)
 '''
-payments.match(FRAUD, name="fraud").to("watched-fraud")
-payments.match(FRAUD, name="early", on_arrival=True).to("watched-early")
+payments.match(FRAUD, name="fraud").to("spotted-fraud")
+payments.match(FRAUD, name="early", on_arrival=True).to("spotted-early")
 quiet = rr.pattern().begin("last").not_followed_by("next", "amount >= 0").within("90 seconds")
 measures = {"since": "last.at"}
-payments.match(quiet, by="card", measures=measures, name="quiet").to("watched-quiet")
+payments.match(quiet, by="card", measures=measures, name="quiet").to("spotted-quiet")
 """
 EVENTS, CARDS, PARTITIONS = 12_000, 200, 3
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -52,23 +52,23 @@ def payments():
 def test_a_job_killed_in_the_middle_finds_each_match_once_and_those_that_the_driver_finds(
     broker, broker_settings, tmp_path, once
 ):
-    file, home, sent = tmp_path / "watched.py", broker_settings.home, payments()
+    file, home, sent = tmp_path / "spotted.py", broker_settings.home, payments()
     file.write_text(PROGRAM)
-    admin.create_topic(broker, "watched-payments", partitions=PARTITIONS)
-    produce(broker, "watched-payments", sent, partitions=PARTITIONS)
+    admin.create_topic(broker, "spotted-payments", partitions=PARTITIONS)
+    produce(broker, "spotted-payments", sent, partitions=PARTITIONS)
     with Run(file, "--max-events", "2000", home=home) as run:
         run.until(6000)
     once(file, "--max-events", "5000")
     driver = Driver(runpy.run_path(str(file))["app"])
-    driver.send("watched-payments", *sent)
+    driver.send("spotted-payments", *sent)
     driver.batch()
-    for topic in ("watched-fraud", "watched-quiet"):
+    for topic in ("spotted-fraud", "spotted-quiet"):
         wanted = sorted(json.dumps(line["value"]) for line in driver.outputs[topic])
         found = sorted(json.dumps(json.loads(value)) for _, value in records(broker, topic))
         assert len(wanted) > 100
         assert found == wanted
-    early = standing(records(broker, "watched-early"))
-    assert early == sorted(json.dumps(line["value"]) for line in driver.outputs["watched-fraud"])
+    early = standing(records(broker, "spotted-early"))
+    assert early == sorted(json.dumps(line["value"]) for line in driver.outputs["spotted-fraud"])
 
 
 def standing(changes):

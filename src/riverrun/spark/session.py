@@ -173,6 +173,9 @@ WANTED = {
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    # the other one starts `readlink` twice for each file that it renames: ten processes in a batch
+    "spark.sql.streaming.checkpointFileManagerClass":
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
     "spark.sql.adaptive.enabled": "false",
     "spark.hadoop.fs.permissions.umask-mode": "077",
 }  # fmt: skip

@@ -105,7 +105,7 @@ inner = st.none() | st.sampled_from(["", "a", "b", "1:a", "ü"])
 drawn = st.none() | st.lists(inner, max_size=3)
 
 
-@settings(max_examples=examples(6), deadline=None)
+@settings(max_examples=examples(4), deadline=None)
 @given(st.lists(drawn, min_size=4, max_size=20), st.sets(st.integers(1, 3)))
 @example(TEXTS * 2, {1, 3})
 def test_any_lists_are_keys(values, cuts):

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 from databases import EVALUATOR
+from riverrun.cli.get import command
+from riverrun.client import Client
+from riverrun.config import Settings
 from riverrun.errors import InputError
 from riverrun.outputs import Part
 from riverrun.schema import literal
-from riverrun.sinks.viewing.store import Store
+from riverrun.sinks.viewing.sink import FILE
+from riverrun.sinks.viewing.store import SqliteStore, Store
 from riverrun.views.asked import Words
+from test_server import Serving, home, serving
 from test_views import EVERYTHING, Stand, closed, place
 
-__all__ = ["closed", "place"]
+__all__ = ["closed", "home", "place", "serving"]
 
 DDL = "prices double[], place struct(x bigint, at timestamp[]), n bigint"
 AT = "2026-01-01T12:00:00Z"
@@ -83,3 +90,19 @@ def test_a_key_in_other_words_is_the_same_and_one_that_does_not_fit_is_told(
             reader.get("by_place", [wrong])
     with pytest.raises(InputError, match="the column 'place' is not compared"):
         reader.page("by_place", Words([("place", "eq.{}")]))
+
+
+def test_the_client_gives_lists_as_python_has_them_and_the_command_line_as_json(
+    home: Settings, serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SqliteStore(home.home / FILE)
+    stand = Stand(store, "per", "tags string[], at timestamp[], n bigint", ("tags", "at"))
+    key = [["a/b", None, "?ü"], [AT]]
+    written(stand, 0, [{"tags": key[0], "at": key[1], "n": 1}])
+    view = Client(serving()).view("per")
+    at = datetime(2026, 1, 1, 12)
+    assert view.get(key[0], [at]) == {"tags": key[0], "at": [at], "n": 1}
+    assert view.get([], [at]) is None
+    monkeypatch.setattr("riverrun.cli.get.options.settings", lambda: home)
+    found = CliRunner().invoke(command, ["per", *map(json.dumps, key), "--json"])
+    assert json.loads(found.output)["row"]["n"] == 1

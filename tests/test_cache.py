@@ -63,6 +63,18 @@ def test_values_of_every_type_come_back_as_they_were(valkey, values):
     assert found == [{k: v for k, v in numbers[0].items() if k != "d"}, *numbers[1:]]
 
 
+def test_a_row_is_found_by_a_list_as_python_has_it_or_json(valkey, client):
+    sink = rr.sinks.cache("tagged", url=valkey)
+    rows = [{"tags": tags, "n": n} for n, tags in enumerate((["a", None], [], ["ü", "a"]))]
+    Writer(sink, "tags string[], n bigint", ("tags",)).begin().put(0, *rows)
+    cache = Cache("tagged")
+    assert [cache.get(row["tags"]) for row in rows] == rows
+    assert cache.get('["\\u00fc", "a"]') == rows[2]
+    assert cache.get(["a", "ü"]) is None
+    with pytest.raises(InputError, match="not of its columns' types"):
+        cache.get("a")
+
+
 def test_keys_of_several_columns_and_of_nulls_are_told_apart(valkey, client):
     sink = rr.sinks.cache("pairs", url=valkey)
     rows = [{"a": "x", "b": 1}, {"a": "x", "b": None}, {"a": None, "b": 1}]

@@ -72,11 +72,3 @@ def test_rows_of_tables_that_are_cut_anywhere_keep_their_order():
     rows = pa.concat_tables([whole.slice(0, 47), whole.slice(47)])
     query = "SELECT n FROM rows WHERE name IN ('k0', 'k1', 'k2', 'k3', 'k4', 'k5', 'k6')"
     assert Evaluator().run(query, rows=rows)["n"].to_pylist() == list(range(123))
-
-
-def test_a_struct_with_a_list_in_it_is_no_key():
-    app = rr.App("keys")
-    rows = app.stream("t", schema="v struct(l double[])")
-    rows.group_by("v").agg(n=rr.count()).to("out")
-    with pytest.raises(rr.ProgramError, match="rows cannot be grouped by 'v'"):
-        app.program()

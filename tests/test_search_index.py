@@ -46,6 +46,19 @@ def test_a_key_that_comes_to_another_task_leaves_the_shard_that_it_was_in(tmp_pa
     assert Index(tmp_path).search("two").total == 0
 
 
+def test_a_row_is_found_by_a_list_and_a_struct(tmp_path):
+    ddl = "tags string[], place struct(x bigint, y double[]), t string"
+    rows = [
+        {"tags": tags, "place": {"x": x, "y": [0.5, None]}, "t": f"row {x}"}
+        for x, tags in enumerate((["a", None], [], ["ü"]))
+    ]
+    own = writer(tmp_path, ddl=ddl, key=("tags", "place")).begin()
+    own.put(0, *rows)
+    own.write(1, (-1, rows[1]))
+    found = [Index(tmp_path).get(row["tags"], row["place"]) for row in rows]
+    assert found == [rows[0], None, rows[2]]
+
+
 def test_a_killed_move_is_finished_when_the_part_comes_again(tmp_path, monkeypatch):
     """Meanwhile the key is told once, as the later run has it."""
     writer(tmp_path).begin().put(0, {"id": 1, "t": "fish one"})

@@ -140,6 +140,16 @@ def test_each_change_has_its_verdict(before, now, part, outcome, why):
     assert all(each.ways_out for each in upgrades.refused(found))
 
 
+def test_pages_that_went_by_another_text_of_structs_are_not_read():
+    schema = SCHEMA.replace("page string", "page struct(a double)")
+    now = shape(changed(per_page, schema=schema).program())
+    assert not upgrades.refused(upgrades.verdicts(now, now))
+    before = json.loads(json.dumps(now))
+    del before["steps"]["pages"]["texts of keys"]
+    [refused] = upgrades.refused(upgrades.verdicts(before, now))
+    assert "other texts of keys" in refused.why
+
+
 def test_a_ranking_whose_table_has_a_new_column_is_told_how_to_go_on_without_it():
     before, now = (
         shape(changed(program).program())

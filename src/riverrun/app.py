@@ -229,7 +229,7 @@ class App:
 
     def _captured(self, found: Captured, options: Changelog, at: Location) -> Table:
         given = Given(found.columns, at)
-        given.check_keys(found.key)
+        given.check_keys(found.key, single=True)
         source = options.source(found.topic, given, found.key, format_of("debezium", at))
         source = given.with_personal(source, options.personal)
         source = replace(source, captured=f"{found.table} of the capture {found.name}")

@@ -18,7 +18,7 @@ from riverrun.kernels.program import ReadTopic
 from riverrun.kernels.sql import type_of
 from riverrun.partitions import FILES, reading
 from riverrun.plan.building import checked_condition, checked_policy, refuse_twice
-from riverrun.schema import METADATA, Schema, nested
+from riverrun.schema import METADATA, Schema, nested, no_key
 from riverrun.sinks.kafka.sink import check_topic
 from riverrun.times import ColumnTime, EventTime, ExpressionTime, ProcessingTime
 
@@ -174,21 +174,24 @@ class Given:
                     hint="give the field of the records another name",
                 )
 
-    def check_keys(self, keys: tuple[str, ...]) -> None:
+    def check_keys(self, keys: tuple[str, ...], *, single: bool = False) -> None:
+        """`single`: what reads the table puts its rows in the order of the key, and takes no lists
+        and structs."""
         if not keys:
             raise ProgramError("a table needs a key", where=self.at, hint='key="id"')
         for name in keys:
             self.columns.require(name, self.at)
-            self._check_key(name)
+            self._check_key(name, single=single)
             refuse_twice(name, keys, self.at)
 
-    def _check_key(self, name: str) -> None:
+    def _check_key(self, name: str, *, single: bool) -> None:
         found = self.columns.type_of(name)
-        if nested(found):
+        if no_key(found) or (single and nested(found)):
+            hint = "a key is of single values, lists and structs"
             raise ProgramError(
                 f"{name!r} is {found}, and cannot be a key",
                 where=self.at,
-                hint="a key is of single values",
+                hint="the key of a captured table is of single values" if single else hint,
             )
 
     def with_personal(

@@ -257,6 +257,16 @@ def nested(type: str) -> bool:
     return type.endswith("]") or type.startswith(("STRUCT", "MAP"))
 
 
+def no_key(type: str) -> str | None:
+    """What to do about a column that cannot be a key; None if it can be one."""
+    bare = re.sub(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""", "", type)
+    if "MAP(" in bare:  # DuckDB takes maps in another order for others, and Polars has none
+        return "make a list of each map: list_sort(map_entries(…))"
+    if re.search(r"\bBLOB(?![\w ])", bare):
+        return "make text of bytes: hex(…)"
+    return None
+
+
 def first_line(error: BaseException) -> str:
     return str(error).strip().splitlines()[0]
 

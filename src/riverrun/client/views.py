@@ -181,5 +181,7 @@ def _text(value: Any) -> str:
             return value
         case int() | float() | Decimal():
             return str(value)
+        case list() | dict():
+            return exact.dumps(value, other=sendable)
         case _:  # any other: as it is sent
             return sendable(value)

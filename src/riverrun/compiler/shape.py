@@ -17,7 +17,7 @@ from riverrun.formats.known import FORMATS
 from riverrun.kernels.program import PlacedStep, Program, ReadTopic
 from riverrun.operators.keep import Keep
 from riverrun.outputs import OutputSpec, Sink
-from riverrun.schema import METADATA, Schema, parse
+from riverrun.schema import METADATA, Schema, nested, parse
 from riverrun.sinks.fulltext.sink import SearchIndex
 from riverrun.sinks.postgresql.sink import Postgres
 from riverrun.sinks.sqlite_file import Sqlite
@@ -27,6 +27,8 @@ from riverrun.times import from_repr
 Shape = dict[str, Any]
 KEPT = "keep"
 """Whether rows of a table come into a step through one that ends them."""
+TEXTS = "texts of keys"
+"""What pages go by where keys are lists or structs; before, structs had another text."""
 
 
 def shape(program: Program) -> Shape:
@@ -152,6 +154,7 @@ def _frozen(step: PlacedStep, program: Program) -> dict[str, Any]:
         "level": step.level,
         "keys": list(does.keys),
         "types of keys": list(does.key_types),
+        **({TEXTS: "of parts"} if any(map(nested, does.key_types)) else {}),
         **does.frozen(),
     }
 

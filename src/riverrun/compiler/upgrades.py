@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from riverrun.compiler import new_columns
 from riverrun.compiler.continued import by_name, former
-from riverrun.compiler.shape import KEPT, Shape
+from riverrun.compiler.shape import KEPT, TEXTS, Shape
 from riverrun.errors import CheckpointError
 from riverrun.operators.windows.all_time import AllTime
 from riverrun.operators.windows.life import Life
@@ -28,6 +28,8 @@ ANEW = FRESH + ", under another name or with what it wrote deleted, to other top
 RENAME_AGGREGATED = (
     'give the step a new name, .group_by(…, name="…"), or the aggregate a step of its own'
 )
+UNNOTED = {KEPT: False, TEXTS: None}
+"""What a checkpoint means that does not say it; of anything else: what is so now."""
 ALL_TO_LIFE = (AllTime.kind, Life.kind)
 SHORT = 80
 """Characters of what was and what is, in an error."""
@@ -178,7 +180,8 @@ def _step(name: str, before: Shape, now: Shape) -> Verdict:
 
 def _noted(was: Mapping[str, Any], part: str, now: Any) -> Any:
     """What a checkpoint says of a step; earlier versions did not note all that there is now."""
-    return was.get(part, False if part == KEPT else now)
+    # any other: it was as it is now
+    return was.get(part, UNNOTED.get(part, now))
 
 
 def _begins_to_end(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

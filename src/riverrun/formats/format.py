@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from riverrun.errors import JobError
 from riverrun.formats import keys as plain_keys
 from riverrun.formats.instants import with_texts
+from riverrun.formats.numbers import with_words
 from riverrun.formats.query import arrow_schema, run, spread
 from riverrun.schema import Schema, quoted, schema_of
 
@@ -58,7 +59,8 @@ class Format(ABC):
         A table's row has one also where its columns are null: compacted topics take none without.
         """
         key = plain_keys.written(columns, table=table)
-        return run(f"SELECT {key} AS key FROM rows", rows=with_texts(rows))["key"].combine_chunks()
+        made = run(f"SELECT {key} AS key FROM rows", rows=with_words(with_texts(rows)))
+        return made["key"].combine_chunks()
 
     def decode_key(self, found: pa.Array, columns: Schema) -> pa.Table:
         """The columns that `encode_key` was given; null where a key cannot be read."""

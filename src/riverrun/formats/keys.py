@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 
+from riverrun.formats.json_checks import lost
 from riverrun.formats.json_types import Reading, object_of
 from riverrun.formats.types import type_tree
 from riverrun.schema import Column, Schema, literal, quoted
@@ -56,4 +57,9 @@ def read(columns: Schema, column: Column) -> str:
     reading, type = Reading(), type_tree(column.type)
     shape = json.dumps({column.name: reading.read_as(type)})
     parsed = f"TRY(json_transform({text}, {literal(shape)})).{quoted(column.name)}"
-    return reading.decoded(parsed, type)
+    if not type.parts:
+        return reading.decoded(parsed, type)
+    # in lists, so that it is parsed once; a key of which a part does not fit would be another one
+    made = f"list_transform([{parsed}], lambda y: {reading.decoded('y', type)})"
+    unfit = lost("z", type, text, f'$."{column.name}"')
+    return f"TRY(list_transform({made}, lambda z: CASE WHEN {unfit} THEN NULL ELSE z END)[1])"

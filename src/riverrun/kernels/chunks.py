@@ -66,16 +66,29 @@ def with_hash(frame: pl.DataFrame, keys: tuple[str, ...]) -> pl.DataFrame:
 def _text(key: pl.Expr, type: Type) -> pl.Expr:
     if type.is_temporal():  # as a number: Polars panics at the text of years that are far away
         return key.to_physical().cast(pl.String)
-    if not isinstance(type, pl.Struct):
-        return key.cast(pl.String)
-    # Polars has no text for a struct that begins with a null, but for one inside of another
-    inside = pl.struct(pl.lit(0), key).cast(pl.String)
-    return key.cast(pl.String, strict=False).fill_null(pl.when(key.is_not_null()).then(inside))
+    if isinstance(type, pl.Array):
+        return _text(key.arr.to_list(), pl.List(type.inner))
+    if isinstance(type, pl.List):
+        return key.list.eval(_part(_text(pl.element(), type.inner))).list.join("")
+    if isinstance(type, pl.Struct):
+        # Polars' own text of structs rounds numbers, as its settings say
+        fields = type.to_schema().items()
+        parts = [_part(_text(key.struct.field(name), inner)) for name, inner in fields]
+        return pl.when(key.is_not_null()).then(pl.concat_str(parts))
+    return key.cast(pl.String)
+
+
+def _part(text: pl.Expr) -> pl.Expr:
+    """With its length before it, so that no other parts give the same text: `mark_seen` may go by
+    the hash alone."""
+    return pl.concat_str(text.str.len_bytes(), pl.lit(":"), text).fill_null("-")
 
 
 def _has_floats(type: Type) -> bool:
     if isinstance(type, pl.Struct):
         return any(map(_has_floats, type.to_schema().values()))
+    if isinstance(type, pl.List | pl.Array):
+        return _has_floats(type.inner)
     return type.is_float()
 
 
@@ -87,6 +100,10 @@ def _one_zero(key: pl.Expr, type: Type) -> pl.Expr:
             for name, inner in type.to_schema().items()
             if _has_floats(inner)
         )
+    if isinstance(type, pl.List):
+        return key.list.eval(_one_zero(pl.element(), type.inner))
+    if isinstance(type, pl.Array):
+        return _one_zero(key.arr.to_list(), pl.List(type.inner)).list.to_array(type.size)
     # not `+ 0.0`, which Polars leaves out
     return pl.when(key == 0).then(pl.lit(0.0, type)).otherwise(key)
 

@@ -16,10 +16,13 @@ from riverrun.compiler.shape import Shape
 from riverrun.config import Settings
 from riverrun.embedded import java
 from riverrun.errors import InputError
+from riverrun.formats import JSON
 from riverrun.kernels.chunks import unpack
 from riverrun.kernels.pages import Head
 from riverrun.runtime.batches import Batches
 from riverrun.runtime.widths import row_bytes
+from riverrun.schema import Column, Schema, nested, schema_of
+from riverrun.sinks.keyed import key_text
 from riverrun.spark import session as spark_session
 from riverrun.spark.stored import StoredState
 
@@ -89,6 +92,7 @@ class State:
         self.application, self.stored = application, stored
         self.pages = shape["pages"]
         self.keys = {name: step["keys"] for name, step in shape["steps"].items()}
+        self.types = {name: step["types of keys"] for name, step in shape["steps"].items()}
         self.exchanges = stored.exchanges()
         self.heads = {each: _heads(stored.heads(each)) for each in self.exchanges}
 
@@ -127,13 +131,13 @@ class State:
 
     def rows(self, step: str, key: tuple[str, ...]) -> list[dict[str, Any]]:
         """The rows of a key as they are kept, the newest first."""
-        columns, found = self.keys[step], []
+        columns, found = schema_of(list(zip(self.keys[step], self.types[step], strict=True))), []
         for place, age, rows in self.frames(step):
-            if set(columns) <= set(rows.columns):
-                pairs = zip(columns, key, strict=True)
-                wanted = [pl.col(name).cast(pl.String) == text for name, text in pairs]
+            if set(columns.names) <= set(rows.columns):
+                pairs = zip(columns.columns, key, strict=True)
+                wanted = [_is(column, rows, text) for column, text in pairs]
                 told = {"list": place.list, "page": place.page, "segment": age}
-                found += [told | row for row in rows.filter(wanted).to_dicts()]
+                found += [told | row for row in rows.filter(*wanted).to_dicts()]
         return sorted(found, key=lambda row: (row["list"], row["segment"]))
 
 
@@ -201,6 +205,15 @@ def _places(heads: dict[int, Head], step: str | None) -> Iterator[tuple[str, tup
             for each, ids in lists.items() if step in (None, name) else ():
                 for age, segment in enumerate(reversed(ids)):
                     yield segment, (Place(name, each, page), age)
+
+
+def _is(column: Column, rows: pl.DataFrame, text: str) -> pl.Series:
+    """Lists and structs are asked for as JSON."""
+    if not nested(column.type):
+        return rows[column.name].cast(pl.String) == text
+    own = Schema((column,))
+    texts = JSON.encode_key(rows.select(column.name).to_arrow(), own, table=True)
+    return pl.Series(texts) == key_text(own, [text])
 
 
 def _by_key(rows: pl.DataFrame, keys: list[str], count: pl.Expr) -> pl.DataFrame:

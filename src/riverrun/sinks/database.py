@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from riverrun.errors import DatabaseError, ProgramError, caller
+from riverrun.formats.numbers import with_words
 from riverrun.outputs import Evaluator, OutputSpec
 from riverrun.schema import Column, Schema, nested, quoted
 
@@ -89,24 +90,36 @@ class Changes:
         if self._cell is None:
             return rows.select([column.name for column in columns])
         chosen = [f"{self._cell(c.type, quoted(c.name))} AS {quoted(c.name)}" for c in columns]
+        rows = self._with_distinct_keys(rows)
         made = self._evaluator.run(f"SELECT {', '.join(chosen)} FROM rows", rows=rows)
-        return _valid_json(columns, made)
+        return _valid_json([c for c in columns if c.name not in self.output.key], made)
+
+    def _with_distinct_keys(self, rows: pa.Table) -> pa.Table:
+        """In lists and structs of a key what is no number is a word, or null would be the same."""
+        inner = [c.name for c in self.output.schema.columns if nested(c.type)]
+        for name in set(inner) & set(self.output.key):
+            place = rows.schema.get_field_index(name)
+            rows = rows.set_column(place, name, with_words(rows.select([name]))[name])
+        return rows
 
     def _by_key(self, rows: pa.Table) -> pa.Table:
         """Neighbours in an index are written together."""
-        if not self.output.table:
+        # Arrow has no order of lists and structs that are not written as text
+        plain = [n for n in self.output.key if not pa.types.is_nested(rows.schema.field(n).type)]
+        if not self.output.table or not plain:
             return rows
-        return rows.sort_by([(name, "ascending") for name in self.output.key])
+        return rows.sort_by([(name, "ascending") for name in plain])
 
 
 def _valid_json(columns: Sequence[Column], rows: pa.Table) -> pa.Table:
     """JSON knows neither NaN nor infinity: inside lists, structs and maps they are null."""
-    for place, column in enumerate(columns):
+    for column in columns:
         if not nested(column.type) or not re.search("DOUBLE|FLOAT", column.type):
             continue
         texts = rows[column.name]
         if pc.any(pc.match_substring_regex(texts, "NaN|Infinity")).as_py():
             finite = [None if text is None else _finite(text) for text in texts.to_pylist()]
+            place = rows.schema.get_field_index(column.name)
             rows = rows.set_column(place, column.name, pa.array(finite, pa.string()))
     return rows
 

@@ -96,14 +96,24 @@ def _filter(name: str, text: str, schema: Schema) -> Filter:
     column = schema.only((name,)).columns[0]
     word, dot, value = text.partition(".")
     if not dot:
-        return Filter(name, "eq", (given(column, text),))
+        return Filter(name, "eq", (_compared(column, text),))
     if word in get_args(Comparison):
-        return Filter(name, word, (given(column, value),))
+        return Filter(name, word, (_compared(column, value),))
     if word == "in" and value.startswith("(") and value.endswith(")"):
         return _in(column, value[1:-1])
     if word in ("is", "not") and value == "null":
         return Filter(name, "null", holds=word == "is")
-    return Filter(name, "eq", (given(column, text),))
+    return Filter(name, "eq", (_compared(column, text),))
+
+
+def _compared(column: Column, text: str) -> Any:
+    if not ordered(column.type):
+        raise InputError(
+            f"the column {column.name!r} is not compared",
+            got=column.type,
+            hint="lists, structs, maps and JSON are not, unless a row is looked up by its key",
+        )
+    return given(column, text)
 
 
 def _in(column: Column, text: str) -> Filter:
@@ -112,7 +122,7 @@ def _in(column: Column, text: str) -> Filter:
         raise InputError(
             f"there are too many values for {column.name!r}", hint=f"at most {MOST_VALUES}"
         )
-    values = tuple(given(column, each) for each in texts if each is not None)
+    values = tuple(_compared(column, each) for each in texts if each is not None)
     return Filter(column.name, "in", values, holds=None not in texts)
 
 

@@ -13,7 +13,8 @@ from uuid import UUID
 
 from riverrun import exact
 from riverrun.errors import InputError
-from riverrun.schema import Column, nested
+from riverrun.schema import Column, Schema, nested
+from riverrun.sinks.keyed import key_text
 
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 LARGE = ("HUGEINT", "UBIGINT", "UHUGEINT")
@@ -90,6 +91,8 @@ def given(column: Column, text: str) -> Any:
     """A value that somebody wrote, as SQLite keeps it; an InputError if the column has no such."""
     try:
         text.encode()  # halves of signs are no text
+        if nested(column.type):  # of a key
+            return key_text(Schema((column,)), [text])
         return _reader(column.type)(text)
     except (ValueError, ArithmeticError, InvalidOperation) as error:
         raise InputError(
@@ -103,6 +106,8 @@ def written(value: Any) -> str | None:
     """A value of a row, as `given` reads it."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, list | dict):
+        return exact.dumps(value)
     return None if value is None else str(value)
 
 
@@ -156,4 +161,4 @@ def _scaled(text: str, digits: int) -> str:
 
 
 def _incomparable(text: str) -> Any:
-    raise ValueError("lists, structs, maps and JSON are not compared")
+    raise ValueError("JSON is not compared")

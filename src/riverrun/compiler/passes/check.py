@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from riverrun.control import SOURCE, answer_topic, control_topic
@@ -11,6 +10,7 @@ from riverrun.kernels.program import ReadTopic
 from riverrun.partitions import real
 from riverrun.plan.nodes import Late, Node, Output, Plan, SparkStep, Step, Union
 from riverrun.plan.rows import changes, inputs_of, nodes_of, steps_of
+from riverrun.schema import no_key
 
 
 def check(plan: Plan) -> Plan:
@@ -24,7 +24,7 @@ def check(plan: Plan) -> Plan:
     _refuse_shared_folders(outputs)
     _refuse_own_topic(plan.name, outputs)
     _refuse_tables_among_streams(nodes)
-    _refuse_lists_as_keys(steps)
+    _refuse_unfit_keys(steps)
     _refuse_late_again(steps)
     return plan
 
@@ -148,14 +148,14 @@ def _refuse_tables_among_streams(nodes: list[Node]) -> None:
             raise ProgramError("a union is of streams, not of tables", where=node.at)
 
 
-def _refuse_lists_as_keys(steps: list[Step]) -> None:
+def _refuse_unfit_keys(steps: list[Step]) -> None:
     for step in steps:
         for key, found in zip(step.does.keys, step.does.key_types, strict=True):
-            if re.search(r"\]|\bMAP\(|\bBLOB\b", found):
+            if hint := no_key(found):
                 raise ProgramError(
                     f"rows cannot be grouped by {key!r}, which is {found}",
                     where=step.at,
-                    hint="group by a single value, e.g. one computed with with_columns()",
+                    hint=f"{hint} in with_columns(), and group by that",
                 )
 
 

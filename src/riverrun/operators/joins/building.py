@@ -18,7 +18,7 @@ from riverrun.operators.to_table import table_behind
 from riverrun.plan.building import checked_name, checked_policy, origin_name, period
 from riverrun.plan.nodes import Node, Step
 from riverrun.plan.rows import changes, form_of, key_of, table_of
-from riverrun.schema import RESERVED, Column, Schema, nested, quoted
+from riverrun.schema import RESERVED, Column, Schema, no_key, quoted
 
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 
@@ -172,11 +172,11 @@ def _key_type(left: Node, right: Node, pair: tuple[str, str], at: Location) -> s
                 hint=schema.suggestion(name),
             )
         found.append(schema.type_of(name))
-        if nested(found[-1]):
+        if hint := no_key(found[-1]):
             raise ProgramError(
                 f"rows cannot be joined by {name!r}, which is {found[-1]}",
                 where=at,
-                hint="join by single values, e.g. computed with with_columns()",
+                hint=f"{hint} in with_columns(), and join by that",
             )
     if found[0] == found[1]:
         return found[0]

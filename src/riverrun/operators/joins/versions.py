@@ -208,13 +208,7 @@ class _Join:
             types |= {n: columns_of(step.schema).types[n] for n in step.right_columns}
             rows = rows.with_columns(pl.lit(None, type).alias(n) for n, type in types.items())
         else:
-            rows = rows.join_asof(
-                found.drop("__slot", "__dead").sort(IDENTITY),
-                left_on="__until",
-                right_on="__from",
-                by=self.key,
-                check_sortedness=False,
-            )
+            rows = _as_of(rows, found.drop("__slot", "__dead").sort(IDENTITY), self.key)
         matched = pl.col("__vpos").is_not_null() & ~pl.col("__gone")
         rows = rows.with_columns(
             pl.when(matched).then(pl.col("__vpos", "__vsub", *step.right_columns)),
@@ -245,6 +239,20 @@ class _Join:
     @property
     def _closed_before(self) -> int:
         return self.batch.before - self.step.history
+
+
+def _as_of(rows: pl.DataFrame, versions: pl.DataFrame, key: list[str]) -> pl.DataFrame:
+    """Rows with the version of their key that was valid then."""
+    by = key
+    if any(versions.schema[name].is_nested() for name in key):
+        # Polars takes no lists and structs here
+        by = ["__number"]
+        numbers = versions.select(key).unique().with_row_index(by[0])
+        versions = versions.join(numbers, on=key, maintain_order="left").drop(key)
+        rows = rows.join(numbers, on=key, how="left", maintain_order="left")
+    return rows.join_asof(
+        versions, left_on="__until", right_on="__from", by=by, check_sortedness=False
+    ).drop("__number", strict=False)
 
 
 def _version(topics: tuple[str, ...]) -> pl.Expr:

@@ -27,7 +27,7 @@ from riverrun.operators.lookups.sqlite import SqliteTable
 from riverrun.plan.building import checked_policy, step_fields
 from riverrun.plan.nodes import Node, Step
 from riverrun.plan.rows import changes, passed_on
-from riverrun.schema import RESERVED, Column, Schema, parse
+from riverrun.schema import RESERVED, Column, Schema, nested, parse
 from riverrun.sinks.database import check_table
 
 PATIENCE: dict[WhenAway, str] = {
@@ -68,6 +68,7 @@ def lookup(rows: Node, database: str, asked: Asked) -> Step:
     mine, theirs = (tuple(each) for each in zip(*pairs, strict=True))
     named = f"with_{table.table.replace('.', '_')}"
     fields = step_fields("lookup", rows, mine, asked.name, named=named, at=at)
+    _refuse_nested(dict(zip(mine, fields["key_types"], strict=True)), at)
     types = _types(table, asked, tuple(zip(mine, fields["key_types"], theirs, strict=True)))
     found = _found(types, theirs, asked)
     patience = asked.patience if asked.patience is not None else PATIENCE[asked.away]
@@ -154,6 +155,17 @@ def _table(database: str, asked: Asked) -> DatabaseTable:
     made = PostgresTable(asked.table, database)
     assert made.where  # an address that cannot be read is an error now
     return made
+
+
+def _refuse_nested(keys: Mapping[str, str], at: Location) -> None:
+    for name, type in keys.items():
+        if nested(type):
+            raise ProgramError(
+                f"{name!r}, which is {type}, cannot be looked for in a database",
+                where=at,
+                hint="databases have no common form of lists and structs: look for single values, "
+                "made with .with_columns(…)",
+            )
 
 
 def _types(

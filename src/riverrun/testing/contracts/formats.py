@@ -32,7 +32,10 @@ SAMPLES: dict[str, Sequence[Any]] = {
 }
 """Values of each type that a format may say it can."""
 
-KEYS = ("a string", "a bigint", "a string, b bigint", "a timestamp")
+KEYS = (
+    "a string", "a bigint", "a string, b bigint", "a timestamp", "a string[]",
+    "a bigint[], b boolean",
+)  # fmt: skip
 
 
 class FormatContract(ABC):

@@ -30,6 +30,11 @@ TYPES = (
     "t string, i int, b bigint, d double, yes boolean, day date, at timestamp, money decimal(9, 2),"
     " tags string[], pair struct(a bigint, b string)"
 )
+KEYED = "user string, tags string[], pair struct(a bigint, b double[]), n bigint"
+NESTED_KEYS: tuple[tuple[Any, Any], ...] = (
+    ([], None), (None, None), ([None], {"a": 1, "b": []}), ([None], {"a": 1, "b": None}),
+    (["ü", "a"], {"a": None, "b": [1.5, None]}), (["a", "ü"], {"a": None, "b": [1.5, None]}),
+)  # fmt: skip
 NOON = datetime(2026, 1, 1, 12)
 FULL: Row = {
     "t": "Grüße, 世界 🌍\n\"'\\,\t;",
@@ -43,6 +48,7 @@ FULL: Row = {
     "tags": ["a", "", "ü", None],
     "pair": {"a": 1, "b": None},
 }
+CHANGE = {"__op": "TINYINT", "__revision": "BIGINT"}
 EMPTY: Row = {**dict.fromkeys(FULL), "t": "", "i": 0, "yes": False}
 NOTHING: Row = dict.fromkeys(FULL)
 
@@ -62,8 +68,8 @@ class Stand:
     def stream(self, name: str, ddl: str = COUNTS) -> OutputSpec:
         return OutputSpec(name, self.sink(name), parse(ddl), (), table=False)
 
-    def table(self, name: str) -> OutputSpec:
-        return OutputSpec(name, self.sink(name), parse(COUNTS), ("user",), table=True)
+    def table(self, name: str, ddl: str = COUNTS, key: tuple[str, ...] = ("user",)) -> OutputSpec:
+        return OutputSpec(name, self.sink(name), parse(ddl), key, table=True)
 
     def destination(self, sink: Sink) -> Destination:
         """A new one, as another process has it."""
@@ -175,6 +181,20 @@ class SinkContract(ABC):
         wanted = [("ann", 4), ("bob", 5), (None, 6)]
         stand.assert_holds(run.output, [{"user": user, "n": n} for user, n in wanted])
 
+    def test_lists_and_structs_are_keys(self, stand: Stand) -> None:
+        run = Run(stand, stand.table("nested", KEYED, ("tags", "pair"))).begin()
+        rows: list[Row] = [
+            {"user": f"u{n}", "tags": tags, "pair": pair, "n": n}
+            for n, (tags, pair) in enumerate(NESTED_KEYS)
+        ]
+        told = {"__op": 1, "__revision": 0}
+        run.write(0, typed(run.evaluator, KEYED, *({**row, **told} for row in rows)))
+        new = [{**row, "n": row["n"] + 10} for row in rows[::2]]
+        back = [{**row, "__op": -1, "__revision": 0} for row in rows]
+        again = ({**row, "__op": 1, "__revision": 1} for row in new)
+        run.write(1, typed(run.evaluator, KEYED, *back, *again))
+        stand.assert_holds(run.output, new)
+
     def test_tasks_of_a_batch_are_apart(self, stand: Stand) -> None:
         run = Run(stand, stand.stream("tasks")).begin()
         receipts = [run.deliver(0, stream(task), task=task) for task in range(3)]
@@ -183,7 +203,7 @@ class SinkContract(ABC):
 
     def test_values_of_every_type_and_nulls_arrive(self, stand: Stand) -> None:
         run = Run(stand, stand.stream("types", TYPES)).begin()
-        run.write(0, typed(run.evaluator, FULL, EMPTY, NOTHING))
+        run.write(0, typed(run.evaluator, TYPES, FULL, EMPTY, NOTHING))
         stand.assert_holds(run.output, [FULL, EMPTY, NOTHING])
 
     def test_a_part_without_rows_leaves_nothing(self, stand: Stand) -> None:
@@ -240,12 +260,14 @@ def _places(count: int) -> dict[str, pa.Array]:
     }
 
 
-def typed(evaluator: Evaluator, *rows: Row) -> pa.Table:
-    """Rows of every type, as the engine has them."""
-    lines = pa.table({"line": [json.dumps(row, default=str) for row in rows], **_places(len(rows))})
-    types = literal(json.dumps({column.name: column.type for column in parse(TYPES).columns}))
-    query = f"SELECT unnest(from_json(line, {types})), __at, __pos, __sub FROM rows"
-    return evaluator.run(query, rows=lines)
+def typed(evaluator: Evaluator, ddl: str, *rows: Row) -> pa.Table:
+    """Rows of every type, as the engine has them; of a table, with what each does to it."""
+    own = {name: type for name, type in CHANGE.items() if name in rows[0]}
+    types = {column.name: column.type for column in parse(ddl).columns} | own
+    place = {} if own else _places(len(rows))
+    lines = pa.table({"line": [json.dumps(row, default=str) for row in rows], **place})
+    read = f"unnest(from_json(line, {literal(json.dumps(types))}))"
+    return evaluator.run(f"SELECT {', '.join([read, *place])} FROM rows", rows=lines)
 
 
 def told(output: OutputSpec, rows: Sequence[Row]) -> Counter[str]:

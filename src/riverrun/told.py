@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from riverrun import config
+from riverrun.config import Settings
 from riverrun.control import QUERY, REMOVE_QUERY, REMOVE_RULE, RULE, Command
 from riverrun.durations import BEGINNING, END, Duration, microseconds, time_text
 from riverrun.errors import InputError, RiverrunError
@@ -74,11 +75,16 @@ class Asked:
     made_with: ClassVar[str]
 
     def __init__(
-        self, application: str, step: str | None = None, *, brokers: str | None = None
+        self,
+        application: str,
+        step: str | None = None,
+        *,
+        brokers: str | None = None,
+        settings: Settings | None = None,
     ) -> None:
         from riverrun.embedded import kafka  # noqa: PLC0415 - reading a file needs no client
 
-        self.settings = config.load().override(brokers=brokers)
+        self.settings = (settings or config.load()).override(brokers=brokers)
         self.application = application
         self.step = self._step_of(step)
         self.log = ControlLog(kafka.client(self.settings), application)
@@ -130,14 +136,40 @@ class Asked:
             time.sleep(0.1)
             end = self.log.end()
 
-    def _step_of(self, step: str | None) -> str:
-        """The step of the application that has some."""
+    @classmethod
+    def steps(cls, settings: Settings, application: str) -> list[str] | None:
+        """The steps of an application that have some; None if nothing is known of it here."""
         from riverrun.compiler.upgrades import read  # noqa: PLC0415 - slow to import
 
+        shape = read(settings.checkpoint_of(application))
+        if shape is None:
+            return None
+        return [
+            name
+            for name, facts in shape["steps"].items()
+            if facts["does"] == cls.does and facts.get("queries") != "table"
+        ]
+
+    @property
+    def running(self) -> bool:
+        from riverrun.runtime import checkpoint  # noqa: PLC0415 - Spark only when it is needed
+
+        return checkpoint.holder(self.settings.checkpoint_of(self.application)) is not None
+
+    @property
+    def read(self) -> int:
+        """The offset up to which the control log has taken effect."""
+        from riverrun.delivery.status import last_status  # noqa: PLC0415
+
+        found = last_status(self.settings.run_of(self.application) / "status") or {}
+        return int(found.get("control", 0))
+
+    def _step_of(self, step: str | None) -> str:
+        """The step of the application that has some."""
         application, what = self.application, self.several
         folder = self.settings.checkpoint_of(application)
-        shape = read(folder)
-        if shape is None:
+        known = self.steps(self.settings, application)
+        if known is None:
             if step is not None:
                 return step
             raise InputError(
@@ -145,11 +177,6 @@ class Asked:
                 where=folder,
                 hint=f"has it run here? Else name its step with {what}",
             )
-        known = [
-            name
-            for name, facts in shape["steps"].items()
-            if facts["does"] == self.does and facts.get("queries") != "table"
-        ]
         if step in known or (step is None and len(known) == 1):
             return step or known[0]
         if not known:

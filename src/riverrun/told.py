@@ -6,7 +6,7 @@ import json
 import time
 import tomllib
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -95,13 +95,7 @@ class Asked:
 
     def standing(self) -> dict[str, Known]:
         """Those that are in effect, or will be once the job has answered, by name."""
-        found: dict[str, Known] = {}
-        for known in self.history():
-            if known.state in ("removed", "ended"):
-                found.pop(known.name, None)
-            elif known.state == "in effect" or (known.state == "not answered" and known.adds):
-                found[known.name] = known
-        return found
+        return standing(self.history())
 
     def history(self) -> list[Known]:
         """All that was ever asked, in its order."""
@@ -150,6 +144,11 @@ class Asked:
             if facts["does"] == cls.does and facts.get("queries") != "table"
         ]
 
+    @staticmethod
+    def require(given: Mapping[str, Any]) -> None:
+        """Refuses what no job takes, as far as that can be told without its program."""
+        raise NotImplementedError
+
     @property
     def running(self) -> bool:
         from riverrun.runtime import checkpoint  # noqa: PLC0415 - Spark only when it is needed
@@ -189,6 +188,17 @@ class Asked:
         raise InputError(f"{application!r} has {named}", hint=f"name one: {', '.join(known)}")
 
 
+def standing(history: Iterable[Known]) -> dict[str, Known]:
+    """Those of a history that are in effect, or will be once the job has answered, by name."""
+    found: dict[str, Known] = {}
+    for known in history:
+        if known.state in ("removed", "ended"):
+            found.pop(known.name, None)
+        elif known.state == "in effect" or (known.state == "not answered" and known.adds):
+            found[known.name] = known
+    return found
+
+
 def _requests(commands: list[Command]) -> Iterator[tuple[Known, str]]:
     asked = [each for each in commands if each.kind in (*BRINGING, *REMOVING)]
     for command, known in zip(asked, told(commands), strict=True):
@@ -205,8 +215,9 @@ def told(commands: list[Command]) -> Iterator[Known]:
 
 def _known(command: Command, answers: list[Answer]) -> Known:
     given = {name: part for name, part in command.body.items() if name != "request"}
-    # half a letter of Unicode was refused, and cannot be shown
-    asked = json.loads(json.dumps(given, ensure_ascii=False).encode(errors="replace"))
+    # half a letter of Unicode, and what is no number, was refused, and cannot be shown
+    text = json.dumps(given, ensure_ascii=False).encode(errors="replace")
+    asked = json.loads(text, parse_constant=str)
     name, offset = str(asked.get("name")), command.offset
     if not answers:
         return Known(name, "not answered", offset, asked=asked)

@@ -202,7 +202,8 @@ def test_those_who_ask_first_and_at_once_are_all_heard(stand: Stand) -> None:
 def test_queries_come_page_by_page(stand: Stand) -> None:
     bodies = [{"name": f"q{n:02}", "query": "river", "request": str(n)} for n in range(25)]
     stand.log.send(*(Command(0, QUERY, "saved", each) for each in bodies))
-    seen, after = [], ""
+    seen: list[list[str]] = []
+    after: str | None = ""
     while after is not None:
         said = stand.ask("GET", f"/queries/APP.saved?limit=10&after={after}")[1]
         seen.append([each["name"] for each in said["queries"]])
@@ -212,6 +213,16 @@ def test_queries_come_page_by_page(stand: Stand) -> None:
     assert (said["application"], said["step"]) == (stand.name, "saved")
     for wrong in ("0", "-1", "10001", "x", "9" * 5000):
         assert stand.ask("GET", f"/queries/APP.saved?limit={wrong}")[0] == 400
+
+
+@pytest.mark.broker
+def test_whatever_others_have_written_to_the_log_it_is_listed(stand: Stand) -> None:
+    deep = json.loads("[" * 600 + "]" * 600)
+    odd = [{"name": "deep", "metadata": deep}, {"name": ["x"]}, {}, {"name": "n", "query": 1e999}]
+    stand.log.send(*(Command(0, QUERY, "saved", each) for each in odd))
+    status, said = stand.ask("GET", "/queries/APP.saved?all=true")
+    assert (status, len(said["queries"])) == (200, 4)
+    assert stand.ask("GET", "/queries/APP.saved/n")[1]["asked"]["query"] == "Infinity"
 
 
 @pytest.mark.broker
@@ -237,6 +248,7 @@ def test_a_name_that_no_query_has_is_refused_before_it_is_asked(away: Stand, nam
     [
         (b"", 400), (b"[]", 400), (b"null", 400), (b"{", 400), (b"[" * 50_000, 400),
         (rb'{"query": "\ud800"}', 400), (b'{"query": "x", "metadata": {"a": NaN}}', 400),
+        (b'{"query": "x", "metadata": {"a": ' + b"[" * 500 + b"]" * 500 + b"}}", 400),
         (b'{"name": "b", "query": "x"}', 400), (b"{}", 422), (b'{"query": 1}', 422),
         (b'{"query": "x", "metadata": [1]}', 422), (b'{"query": "x", "colour": 1}', 422),
         (b'{"query": "x", "kind": "pause", "target": "*"}', 422),

@@ -24,6 +24,8 @@ State = Literal["in effect", "refused", "removed", "ended", "not answered"]
 BRINGING, REMOVING = (RULE, QUERY), (REMOVE_RULE, REMOVE_QUERY)
 AT_ONCE = 1_000
 """Commands that are sent before those are answered: each goes to every page with a batch."""
+DEEPEST = 100
+"""Levels of lists and names in what is asked."""
 
 
 @dataclass(frozen=True)
@@ -215,8 +217,10 @@ def told(commands: list[Command]) -> Iterator[Known]:
 
 def _known(command: Command, answers: list[Answer]) -> Known:
     given = {name: part for name, part in command.body.items() if name != "request"}
-    # half a letter of Unicode, and what is no number, was refused, and cannot be shown
-    text = json.dumps(given, ensure_ascii=False).encode(errors="replace")
+    # half a letter of Unicode, and what is no number, was refused, and cannot be shown; nor can
+    # what is nested deeply, which may have been taken
+    shown = {name: part for name, part in given.items() if not nested_deeply(part)}
+    text = json.dumps(shown, ensure_ascii=False).encode(errors="replace")
     asked = json.loads(text, parse_constant=str)
     name, offset = str(asked.get("name")), command.offset
     if not answers:
@@ -229,6 +233,18 @@ def _known(command: Command, answers: list[Answer]) -> Known:
     if state == "in effect" and refusals:
         return Known(name, "ended", offset, first.version, at, asked, refusals[0])
     return Known(name, state, offset, first.version, at, asked)
+
+
+def nested_deeply(value: Any) -> bool:
+    """Whether what goes through it level by level, as Python's own functions do, might fail."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [each for each in level if isinstance(each, dict | list)]
+        inner = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [each for several in inner for each in several]
+        if not level:
+            return False
+    return True
 
 
 def _text(at: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any, Literal
@@ -22,7 +23,7 @@ from riverrun.server.context import Context
 from riverrun.server.limits import body, page_size, patience
 from riverrun.server.paths import REST
 from riverrun.server.steps import step_here
-from riverrun.told import Asked, Known, standing
+from riverrun.told import Asked, Known, nested_deeply, standing
 
 Word = Literal["queries", "rules"]
 KINDS: dict[Word, type[Asked]] = {"queries": Queries, "rules": Rules}
@@ -82,16 +83,16 @@ class ToldDoor:
     async def put(self, request: Request) -> Response:
         limits = replace(self.context.limits, body=MOST_BYTES)
         given = _given(await body(request, limits), request.path_params["rest"], self.kind.noun)
-        try:
-            self.kind.require(given)
-        except InputError as error:
-            parts = {"fact": error.fact, "where": error.where, "got": error.got, "hint": error.hint}
-            raise _refused(422, parts) from error
         seconds = patience(request)
         return await self.context.slowly("control log", lambda: self._put(request, given, seconds))
 
     def _put(self, request: Request, given: dict[str, Any], seconds: float) -> Response:
-        return _asked(self._step(request), self.kind.bring, given, seconds)
+        step = self._step(request)
+        try:
+            step.require(given)
+        except InputError as error:
+            raise _refused(422, vars(error)) from error
+        return _asked(step, step.bring, given, seconds)
 
     async def remove(self, request: Request) -> Response:
         seconds = patience(request)
@@ -122,6 +123,7 @@ def _given(sent: bytes, name: str, noun: str) -> dict[str, Any]:
         found: Any = json.loads(sent)
         json.dumps(found, ensure_ascii=False, allow_nan=False).encode()  # else it is no JSON
         fits = isinstance(found, dict) and found.get("name", name) == name
+        fits = fits and not nested_deeply(found)
     except (ValueError, RecursionError):
         fits = False
     if not fits:
@@ -151,7 +153,7 @@ def _asked(step: Asked, kind: str, given: dict[str, Any], seconds: float) -> Res
     )  # fmt: skip
 
 
-def _refused(status: int, parts: Any) -> Refused:
+def _refused(status: int, parts: Mapping[str, Any]) -> Refused:
     """With the place that the error points at: of the text that was sent, not of this machine."""
     return Refused(
         status, parts["fact"], got=parts["got"], hint=parts["hint"],

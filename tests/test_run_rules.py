@@ -87,7 +87,7 @@ def test_rules_that_come_while_a_job_runs_and_is_killed_find_what_the_driver_fin
     send(payments(0))
     with Run(file, home=home) as run:
         run.until(PART)
-        outcome = riverrun("rules", "add", "ruled", str(rules))
+        outcome = riverrun("rules", "add", "ruled", str(rules), "--timeout", "120")
         assert "rule wrong: refused: there is no column 'amuont'" in outcome.out, outcome.err
         assert "rule spree, version 1: rows from 2026-01-01T00:09:" in outcome.out
         assert outcome.code == 2

@@ -24,6 +24,8 @@ from riverrun.embedded import kafka
 from riverrun.errors import InputError
 from riverrun.kafka import admin
 from riverrun.kafka.control import ControlLog
+from riverrun.kafka.records import Record
+from riverrun.kafka.sender import Sender
 from riverrun.operators.rules.answers import answer_to, refusal
 from riverrun.runtime import checkpoint
 from riverrun.server.security import Tokens
@@ -336,6 +338,23 @@ def test_alerts_are_listed_and_silenced_by_who_has_the_token(stand: Stand) -> No
         with pytest.raises(Refusal) as refused:
             said()
         assert refused.value.status == 404
+
+
+@pytest.mark.broker
+def test_an_alert_that_stands_is_acknowledged_by_the_beginning_of_its_name(stand: Stand) -> None:
+    client, topic = stand.settings.client(), f"{stand.name}.failing.groups"
+    group = {"card": "c1", "alert": "5b0cf1d2a4c07e31", "since": "2026-01-01T12:00:00Z", "n": 2}
+    admin.create_topic(client, topic)
+    sender = Sender(client, topic)
+    sender.send(Record(json.dumps(group).encode(), b"c1"))
+    sender.flush()
+    alerts = Client(stand.url).alerts(f"{stand.name}.failing")
+    [found] = alerts.standing()
+    assert (found.alert, found.group, found.facts["n"]) == (group["alert"], {"card": "c1"}, 2)
+    assert alerts.acknowledge("5b0cf1", by="ann", comment="looking") == (found, False)
+    [said] = stand.commands()
+    assert (said.kind, said.target) == ("acknowledge alert", "failing")
+    assert said.body == {"alert": group["alert"], "by": "ann", "comment": "looking"}
 
 
 @pytest.mark.parametrize(

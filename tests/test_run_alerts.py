@@ -13,6 +13,7 @@ import pytest
 
 from hooks import Answer, Hooks, serving
 from mails import Mails, receiving
+from riverrun.client import Client
 from riverrun.embedded import ports
 from riverrun.kafka import admin
 from riverrun.server.app import build
@@ -146,7 +147,7 @@ def test_no_alert_is_lost_by_a_job_that_is_killed_and_receivers_that_are_away(
             run.until(ledger.sent)
             until(lambda: len(ledger.last()) == len(SERVICES) and ledger.all_arrived(), run)
             assert {body["kind"] for body in ledger.hooks.bodies()} == {"firing"}
-            people_say_something(riverrun)
+            people_say_something(riverrun, broker_settings)
             until(lambda: ledger.hooks.seen[-1].body["kind"] == "acknowledged", run)
             # one is taken, and the job does not hear of it any more
             ledger.hooks.answer = lambda seen, before: Answer(after=60)
@@ -209,7 +210,7 @@ def kinds(ledger):
     return [{told[s][-1]["kind"] for s in SERVICES[n : n + 4]} for n in (0, 4, 8)]
 
 
-def people_say_something(riverrun):
+def people_say_something(riverrun, settings):
     listed = json.loads(riverrun("alerts", "list", "watched", "--json").out)["alerts"]
     by_service = {each["group"]["service"]: each for each in listed}
     assert by_service.keys() == set(SERVICES)
@@ -218,6 +219,13 @@ def people_say_something(riverrun):
     alert = by_service["s0"]["alert"]
     outcome = riverrun("alerts", "ack", "watched", alert[:8], "--by", "ann", "--comment", "on it")
     assert outcome.out == f"{alert}, service=s0: acknowledged\n", outcome.err
+    with served(build(settings).routes) as url:
+        alerts = Client(url).alerts("watched.failing")
+        assert {each.alert for each in alerts.standing()} == {each["alert"] for each in listed}
+        assert [each["comment"] for each in alerts.silences()] == [""]
+        silence, effect = alerts.silence("service=nobody", lasts="1 hour", by="ann")
+        assert effect
+        assert alerts.unsilence(silence)
     outcome = riverrun("alerts", "ack", "watched", "0000000")
     assert "there is no alert '0000000'" in outcome.err
 

@@ -13,6 +13,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from doors import served
+from riverrun.client import Client, Refusal
 from riverrun.kafka import admin
 from riverrun.kafka.control import ControlLog
 from riverrun.queries import Queries
@@ -33,6 +35,7 @@ documents.search("saved", text="body", language="english", keep="id").to("search
 """
 WORDS = ["river", "lake", "sea", "kafka", "stream", "table", "runs", "running", "天气", "café"]
 PARTITIONS, PART = 3, 2_000
+NAME = "天气/ann"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -72,6 +75,7 @@ def test_queries_that_come_while_a_job_runs_and_is_killed_find_what_the_driver_f
             "queries", "add", "searched", "天气 price:<9", "--name", "b", "--owner", "o"
         )
         assert "query b, version 1" in outcome.out, outcome.err
+        assert_told_over_http(broker_settings.override(brokers=broker["bootstrap.servers"]))
         watched = watch(broker_settings, "sea price:>90")
         send(documents(1))
         run.until(2 * PART)
@@ -90,8 +94,28 @@ def test_queries_that_come_while_a_job_runs_and_is_killed_find_what_the_driver_f
     send(closing())
     once(file, "--max-events", "1500")
     listed = json.loads(riverrun("queries", "list", "searched", "--json").out)
-    assert sorted(each["name"] for each in listed) == ["b", "c"]
+    assert sorted(each["name"] for each in listed) == ["b", "c", NAME]
     assert_found(broker, file, sent)
+
+
+def assert_told_over_http(settings):
+    """What the job answers, as it is; what it adds finds documents like all others."""
+    with served(settings, "") as door:
+        queries = Client(door.url).queries("searched.saved")
+        body = {"name": NAME, "query": "kafka -lake", "metadata": {"mail": "ann@example.com"}}
+        [known] = queries.add(body, timeout="1 minute")
+        assert (known.state, known.version) == ("in effect", 1)
+        assert known.effective.startswith("2026-01-01T00:01:")
+        assert queries.standing().keys() == {"a", "b", NAME}
+        with pytest.raises(Refusal) as refused:
+            queries.add({"name": NAME, "query": "river colour:red"}, timeout="1 minute")
+        assert refused.value.status == 422
+        assert refused.value.fact == "there is no column 'colour'"
+        assert refused.value.where == "character 7 of the query"
+        assert queries.get(NAME) == known
+        queries.add({"name": "short", "query": "sea"}, timeout="1 minute")
+        [removed] = queries.remove("short", timeout="1 minute")
+        assert removed.state == "removed"
 
 
 def watch(settings, query):
@@ -120,5 +144,5 @@ def assert_found(broker, file, sent):
         found = sorted(
             json.dumps(json.loads(value)) for _, value in records(broker, "searched-found")
         )
-    assert {json.loads(each)["query"] for each in found} == {"a", "b", "c"}
+    assert {json.loads(each)["query"] for each in found} == {"a", "b", "c", NAME}
     assert found == wanted

@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from doors import served
+from riverrun.client import Client
 from riverrun.kafka import admin
 from riverrun.kafka.control import ControlLog
 from riverrun.testing import Driver
@@ -85,7 +87,7 @@ def test_rules_that_come_while_a_job_runs_and_is_killed_find_what_the_driver_fin
     send(payments(0))
     with Run(file, home=home) as run:
         run.until(PART)
-        outcome = riverrun("rules", "add", "ruled", str(rules))
+        outcome = riverrun("rules", "add", "ruled", str(rules), "--timeout", "120")
         assert "rule wrong: refused: there is no column 'amuont'" in outcome.out, outcome.err
         assert "rule spree, version 1: rows from 2026-01-01T00:09:" in outcome.out
         assert outcome.code == 2
@@ -94,10 +96,9 @@ def test_rules_that_come_while_a_job_runs_and_is_killed_find_what_the_driver_fin
         assert refused["refused"]["where"] == "the rule 'plain', line 1, column 26 of the pattern"
         send(payments(1))
         run.until(2 * PART)
-        (tmp_path / "lower.json").write_text(json.dumps(LOWER))
-        outcome = riverrun("rules", "add", "ruled", str(tmp_path / "lower.json"), "--json")
-        [changed] = json.loads(outcome.out)
-        assert (changed["version"], changed["state"]) == (2, "in effect"), outcome.err
+        with served(broker_settings.override(brokers=broker["bootstrap.servers"]), "") as door:
+            [changed] = Client(door.url).rules("ruled.fraud").add(LOWER, timeout="1 minute")
+        assert (changed.version, changed.state) == (2, "in effect")
         outcome = riverrun("rules", "remove", "ruled", "nobody", "--timeout", "0")
         assert "no answer within 0 seconds: the last is record " in outcome.err
         assert outcome.code == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -21,6 +21,10 @@ from riverrun.operators.alert.silences import Silence, after, matcher_of, value_
 
 SHORTEST = 4
 """Characters of an alert's name that are enough, if no other begins with them."""
+
+
+class NoAlert(InputError):
+    """No alert, or no silence, of the name stands."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +48,25 @@ class Standing:
 
 @checked
 class Alerts:
-    """Those of an application that has run on this machine, whether it runs now or not."""
+    """Those of an application that has run on this machine, whether it runs now or not; or those
+    of one step of it."""
 
-    def __init__(self, application: str, *, brokers: str | None = None) -> None:
+    def __init__(
+        self,
+        application: str,
+        step: str | None = None,
+        *,
+        brokers: str | None = None,
+        settings: Settings | None = None,
+    ) -> None:
         from riverrun.embedded import kafka  # noqa: PLC0415 - reading a file needs no client
 
-        self.settings = config.load().override(brokers=brokers)
+        self.settings = (settings or config.load()).override(brokers=brokers)
         self.application = application
-        self.steps = steps_of(self.settings, application)
+        known = steps_of(self.settings, application)
+        if step is not None and step not in known:
+            raise _no_step(step, known)
+        self.steps = known if step is None else {step: known[step]}
         """Their names, with the columns of their groups."""
         self.client = kafka.client(self.settings)
         self.log = ControlLog(self.client, application)
@@ -110,7 +125,7 @@ class Alerts:
         known = {each.id: step for step, several in self.silences().items() for each in several}
         if id not in known:
             listed = ", ".join(sorted(known)) or "none"
-            raise InputError(f"no silence {id!r} holds", hint=f"those that do: {listed}")
+            raise NoAlert(f"no silence {id!r} holds", hint=f"those that do: {listed}")
         sent = [Command(0, UNSILENCE, step, {"id": id}) for step in self.steps]
         return self._send(sent, timeout)
 
@@ -125,7 +140,7 @@ class Alerts:
             return found[0]
         hint = f"`riverrun alerts list {self.application}` names all"
         several = "several alerts begin with" if found else "there is no alert"
-        raise InputError(f"{several} {alert!r}", hint=hint)
+        raise NoAlert(f"{several} {alert!r}", hint=hint)
 
     def _groups(self, step: str, silences: Mapping[str, list[Silence]]) -> list[Standing]:
         keys, now = self.steps[step], time.time_ns() // 1000
@@ -154,7 +169,7 @@ class Alerts:
         """The steps whose groups have these columns."""
         known = {each: keys for each, keys in self.steps.items() if columns <= {*keys}}
         if step is not None and step not in self.steps:
-            raise InputError(f"there is no step {step!r} that alerts", hint=", ".join(self.steps))
+            raise _no_step(step, self.steps)
         chosen = [each for each in known if step in (None, each)]
         if not chosen:
             listed = "; ".join(f"{each}: {', '.join(k)}" for each, k in self.steps.items())
@@ -178,6 +193,10 @@ class Alerts:
                 return True
             time.sleep(0.1)
         return False
+
+
+def _no_step(step: str, known: Iterable[str]) -> InputError:
+    return InputError(f"there is no step {step!r} that alerts", hint=", ".join(known))
 
 
 def steps_of(settings: Settings, application: str) -> dict[str, tuple[str, ...]]:

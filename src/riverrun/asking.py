@@ -7,6 +7,7 @@ they answer is put together here.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from threading import Event
 from uuid import uuid4
@@ -185,8 +186,11 @@ def table_of(settings: Settings, application: str, step: str) -> Schema:
     return found[step]
 
 
-def step_called(settings: Settings, name: str) -> tuple[str, str]:
-    """The application and the step of `APP.STEP`: both may have points in their names."""
+def step_called(
+    settings: Settings, name: str, steps: Callable[[Settings, str], Collection[str]] = tables
+) -> tuple[str, str]:
+    """The application and the step of `APP.STEP`: both may have points in their names. `steps` are
+    those of an application that can be meant."""
     from riverrun.compiler.upgrades import read  # noqa: PLC0415 - slow to import
 
     ways = [(name[:n], name[n + 1 :]) for n, sign in enumerate(name) if sign == "."]
@@ -194,5 +198,5 @@ def step_called(settings: Settings, name: str) -> tuple[str, str]:
     if not ways:
         raise InputError("a step is named with its application", got=name, hint="APP.STEP")
     known = [(app, step) for app, step in ways if read(settings.checkpoint_of(app)) is not None]
-    exact = [(app, step) for app, step in known if step in tables(settings, app)]
+    exact = [(app, step) for app, step in known if step in steps(settings, app)]
     return (exact or known or ways)[0]

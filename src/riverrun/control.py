@@ -65,7 +65,8 @@ class Command:
     body: dict[str, Any] = field(default_factory=dict)
 
     def encoded(self) -> bytes:
-        return json.dumps({"kind": self.kind, "target": self.target, **self.body}).encode()
+        """A body has no say in what it is and whom it is for."""
+        return json.dumps({**self.body, "kind": self.kind, "target": self.target}).encode()
 
     @classmethod
     def decoded(cls, offset: int, value: bytes | None) -> Command:

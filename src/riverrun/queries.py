@@ -39,6 +39,12 @@ class Queries(Asked):
         """Remove queries; what the job answers."""
         return self.ask(REMOVE_QUERY, [{"name": name} for name in names], timeout)
 
+    @staticmethod
+    def require(given: Mapping[str, Any]) -> None:
+        from riverrun.operators.search.query import stored  # noqa: PLC0415 - slow to import
+
+        stored(given)
+
 
 def step_of(settings: Settings, application: str) -> str:
     """The only step of an application that has stored queries, wherever they come from."""

@@ -8,6 +8,7 @@ from typing import Any
 from riverrun.arguments import checked
 from riverrun.control import REMOVE_RULE, RULE
 from riverrun.durations import Duration
+from riverrun.operators.rules.rule import rule_of
 from riverrun.told import Asked, Known
 
 
@@ -33,3 +34,7 @@ class Rules(Asked):
     def remove(self, *names: str, timeout: Duration | None = "30 seconds") -> list[Known]:
         """Remove rules; what the job answers."""
         return self.ask(REMOVE_RULE, [{"name": name} for name in names], timeout)
+
+    @staticmethod
+    def require(given: Mapping[str, Any]) -> None:
+        rule_of(given, {str(given.get("template")): ""})  # the program has its templates

@@ -6,13 +6,14 @@ import json
 import time
 import tomllib
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from riverrun import config
+from riverrun.config import Settings
 from riverrun.control import QUERY, REMOVE_QUERY, REMOVE_RULE, RULE, Command
 from riverrun.durations import BEGINNING, END, Duration, microseconds, time_text
 from riverrun.errors import InputError, RiverrunError
@@ -23,6 +24,8 @@ State = Literal["in effect", "refused", "removed", "ended", "not answered"]
 BRINGING, REMOVING = (RULE, QUERY), (REMOVE_RULE, REMOVE_QUERY)
 AT_ONCE = 1_000
 """Commands that are sent before those are answered: each goes to every page with a batch."""
+DEEPEST = 100
+"""Levels of lists and names in what is asked."""
 
 
 @dataclass(frozen=True)
@@ -74,11 +77,16 @@ class Asked:
     made_with: ClassVar[str]
 
     def __init__(
-        self, application: str, step: str | None = None, *, brokers: str | None = None
+        self,
+        application: str,
+        step: str | None = None,
+        *,
+        brokers: str | None = None,
+        settings: Settings | None = None,
     ) -> None:
         from riverrun.embedded import kafka  # noqa: PLC0415 - reading a file needs no client
 
-        self.settings = config.load().override(brokers=brokers)
+        self.settings = (settings or config.load()).override(brokers=brokers)
         self.application = application
         self.step = self._step_of(step)
         self.log = ControlLog(kafka.client(self.settings), application)
@@ -89,13 +97,7 @@ class Asked:
 
     def standing(self) -> dict[str, Known]:
         """Those that are in effect, or will be once the job has answered, by name."""
-        found: dict[str, Known] = {}
-        for known in self.history():
-            if known.state in ("removed", "ended"):
-                found.pop(known.name, None)
-            elif known.state == "in effect" or (known.state == "not answered" and known.adds):
-                found[known.name] = known
-        return found
+        return standing(self.history())
 
     def history(self) -> list[Known]:
         """All that was ever asked, in its order."""
@@ -130,14 +132,45 @@ class Asked:
             time.sleep(0.1)
             end = self.log.end()
 
-    def _step_of(self, step: str | None) -> str:
-        """The step of the application that has some."""
+    @classmethod
+    def steps(cls, settings: Settings, application: str) -> list[str] | None:
+        """The steps of an application that have some; None if nothing is known of it here."""
         from riverrun.compiler.upgrades import read  # noqa: PLC0415 - slow to import
 
+        shape = read(settings.checkpoint_of(application))
+        if shape is None:
+            return None
+        return [
+            name
+            for name, facts in shape["steps"].items()
+            if facts["does"] == cls.does and facts.get("queries") != "table"
+        ]
+
+    @staticmethod
+    def require(given: Mapping[str, Any]) -> None:
+        """Refuses what no job takes, as far as that can be told without its program."""
+        raise NotImplementedError
+
+    @property
+    def running(self) -> bool:
+        from riverrun.runtime import checkpoint  # noqa: PLC0415 - Spark only when it is needed
+
+        return checkpoint.holder(self.settings.checkpoint_of(self.application)) is not None
+
+    @property
+    def read(self) -> int:
+        """The offset up to which the control log has taken effect."""
+        from riverrun.delivery.status import last_status  # noqa: PLC0415
+
+        found = last_status(self.settings.run_of(self.application) / "status") or {}
+        return int(found.get("control", 0))
+
+    def _step_of(self, step: str | None) -> str:
+        """The step of the application that has some."""
         application, what = self.application, self.several
         folder = self.settings.checkpoint_of(application)
-        shape = read(folder)
-        if shape is None:
+        known = self.steps(self.settings, application)
+        if known is None:
             if step is not None:
                 return step
             raise InputError(
@@ -145,11 +178,6 @@ class Asked:
                 where=folder,
                 hint=f"has it run here? Else name its step with {what}",
             )
-        known = [
-            name
-            for name, facts in shape["steps"].items()
-            if facts["does"] == self.does and facts.get("queries") != "table"
-        ]
         if step in known or (step is None and len(known) == 1):
             return step or known[0]
         if not known:
@@ -160,6 +188,17 @@ class Asked:
             )
         named = f"no step {step!r} with {what}" if step else f"several steps with {what}"
         raise InputError(f"{application!r} has {named}", hint=f"name one: {', '.join(known)}")
+
+
+def standing(history: Iterable[Known]) -> dict[str, Known]:
+    """Those of a history that are in effect, or will be once the job has answered, by name."""
+    found: dict[str, Known] = {}
+    for known in history:
+        if known.state in ("removed", "ended"):
+            found.pop(known.name, None)
+        elif known.state == "in effect" or (known.state == "not answered" and known.adds):
+            found[known.name] = known
+    return found
 
 
 def _requests(commands: list[Command]) -> Iterator[tuple[Known, str]]:
@@ -178,8 +217,11 @@ def told(commands: list[Command]) -> Iterator[Known]:
 
 def _known(command: Command, answers: list[Answer]) -> Known:
     given = {name: part for name, part in command.body.items() if name != "request"}
-    # half a letter of Unicode was refused, and cannot be shown
-    asked = json.loads(json.dumps(given, ensure_ascii=False).encode(errors="replace"))
+    # half a letter of Unicode, and what is no number, was refused, and cannot be shown; nor can
+    # what is nested deeply, which may have been taken
+    shown = {name: part for name, part in given.items() if not nested_deeply(part)}
+    text = json.dumps(shown, ensure_ascii=False).encode(errors="replace")
+    asked = json.loads(text, parse_constant=str)
     name, offset = str(asked.get("name")), command.offset
     if not answers:
         return Known(name, "not answered", offset, asked=asked)
@@ -191,6 +233,18 @@ def _known(command: Command, answers: list[Answer]) -> Known:
     if state == "in effect" and refusals:
         return Known(name, "ended", offset, first.version, at, asked, refusals[0])
     return Known(name, state, offset, first.version, at, asked)
+
+
+def nested_deeply(value: Any) -> bool:
+    """Whether what goes through it level by level, as Python's own functions do, might fail."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [each for each in level if isinstance(each, dict | list)]
+        inner = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [each for several in inner for each in several]
+        if not level:
+            return False
+    return True
 
 
 def _text(at: int) -> str:

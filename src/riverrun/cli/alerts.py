@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-from dataclasses import asdict
 from typing import Any
 
 import click
@@ -49,9 +48,7 @@ def list_(app: str, brokers: str | None, as_json: bool) -> None:
     standing, silences = alerts.standing(), alerts.silences()
     if as_json:
         listed = [
-            {"step": step, **_silence(each)}
-            for step, several in silences.items()
-            for each in several
+            {"step": step, **each.data} for step, several in silences.items() for each in several
         ]
         say_json({"alerts": [each.data for each in standing], "silences": listed})
         return
@@ -146,7 +143,7 @@ def silence(app: str, matchers: tuple[str, ...], as_json: bool, **given: Any) ->
         comment=given["comment"] or None, step=given["step"],
     )  # fmt: skip
     if as_json:
-        say_json({**_silence(made), "in effect": effect})
+        say_json({**made.data, "in effect": effect})
         return
     click.echo(f"silence {made.id}: {_silence_text(made)}{_when(effect)}")
 
@@ -181,10 +178,6 @@ def _row(standing: Standing) -> tuple[str, ...]:
 
 def _group(standing: Standing) -> str:
     return ", ".join(f"{name}={value_text(value)}" for name, value in standing.group.items())
-
-
-def _silence(silence: Silence) -> dict[str, Any]:
-    return {**asdict(silence), "until": time_text(silence.until)}
 
 
 def _silence_text(silence: Silence) -> str:

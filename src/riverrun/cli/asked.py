@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 import click
 
 from riverrun.cli import say_json
+from riverrun.cli.grid import print_grid
 from riverrun.control import control_topic
-from riverrun.delivery.status import last_status
 from riverrun.told import Asked, Known
+
+WIDEST = 100
+"""Of what a table shows: what was refused may be of any length."""
 
 timeout_option = click.option(
     "--timeout", type=click.IntRange(0), default=30, show_default=True, metavar="SECONDS",
@@ -23,7 +27,7 @@ def ask(
     step: Asked, kind: str, asked: list[dict[str, Any]], *, timeout: int, as_json: bool
 ) -> list[Known]:
     """Sends commands, and tells what the job answers."""
-    running = is_running(step)
+    running = step.running
     answered = step.ask(kind, list(asked), f"{timeout} seconds" if running else None)
     if as_json:
         say_json([asdict(each) for each in answered])
@@ -42,7 +46,7 @@ def _say_what_is_known(step: Asked, late: list[Known], *, timeout: int, running:
     if not running:
         click.echo(f"{app} does not run: it answers when it runs next", err=True)
         return
-    read, last = _taken(step), max(each.offset for each in late)
+    read, last = step.read - 1, max(each.offset for each in late)
     click.echo(
         f"no answer within {timeout} seconds: the last is record {last} of {control_topic(app)}, "
         f"and {app} has read that up to record {read}; `riverrun {command} list {app}` tells more",
@@ -68,13 +72,20 @@ def line(noun: str, known: Known) -> str:
             raise ValueError(known.state)
 
 
-def is_running(step: Asked) -> bool:
-    from riverrun.runtime import checkpoint  # noqa: PLC0415 - Spark only when it is needed
-
-    return checkpoint.holder(step.settings.checkpoint_of(step.application)) is not None
-
-
-def _taken(step: Asked) -> int:
-    """The last record of the control log that has taken effect."""
-    found = last_status(step.settings.run_of(step.application) / "status") or {}
-    return int(found.get("control", 0)) - 1
+def print_known(
+    step: Asked,
+    columns: Mapping[str, Callable[[Known], object]],
+    *,
+    everything: bool,
+    as_json: bool,
+) -> None:
+    """What stands at a step, or also what is removed or refused; each column with its cells."""
+    found = [*(step.all() if everything else step.standing()).values()]
+    if as_json:
+        say_json([asdict(each) for each in found])
+        return
+    if not found:
+        click.echo(f"{step.application} has no {step.several}")
+        return
+    rows = [tuple(str(cell(each) or "")[:WIDEST] for cell in columns.values()) for each in found]
+    print_grid(tuple(columns), rows, numbers={"version"})

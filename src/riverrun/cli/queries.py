@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import click
 from riverrun import exact
 from riverrun.asking import Asker
 from riverrun.cli import options, say_json
-from riverrun.cli.asked import ask, timeout_option
+from riverrun.cli.asked import ask, print_known, timeout_option
 from riverrun.cli.grid import print_grid
 from riverrun.control import QUERY, REMOVE_QUERY
 from riverrun.errors import InputError
@@ -116,19 +115,12 @@ def list_(app: str, step: str | None, everything: bool, brokers: str | None, as_
     riverrun queries list news
     riverrun queries list news --all --json
     """
+    columns = {
+        "query": lambda each: each.name[:WIDEST], "state": lambda each: each.state,
+        "from": lambda each: each.effective, "owner": _owner, "what": _about,
+    }  # fmt: skip
     queries = Queries(app, step, brokers=brokers)
-    found = [*queries.all().values()] if everything else [*queries.standing().values()]
-    if as_json:
-        say_json([asdict(each) for each in found])
-        return
-    if not found:
-        click.echo(f"{app} has no stored queries")
-        return
-    rows = [
-        (each.name[:WIDEST], each.state, each.effective or "", _owner(each), _about(each))
-        for each in found
-    ]
-    print_grid(("query", "state", "from", "owner", "what"), rows, numbers=set())
+    print_known(queries, columns, everything=everything, as_json=as_json)
 
 
 @command.command("test")

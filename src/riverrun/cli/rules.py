@@ -10,15 +10,11 @@ from typing import Any
 import click
 
 from riverrun.cli import options, say_json
-from riverrun.cli.asked import ask, line, timeout_option
-from riverrun.cli.grid import print_grid
+from riverrun.cli.asked import ask, line, print_known, timeout_option
 from riverrun.control import REMOVE_RULE, RULE
 from riverrun.errors import InputError
 from riverrun.rules import Rules
 from riverrun.told import Known, read_file
-
-WIDEST = 100
-"""Of what a table shows: what was refused may be of any length."""
 
 step_option = click.option(
     "--step", metavar="NAME", help="The step with rules; needed if the program has several."
@@ -98,25 +94,12 @@ def list_(app: str, step: str | None, everything: bool, brokers: str | None, as_
     riverrun rules list shop
     riverrun rules list shop --all --json
     """
+    columns = {
+        "rule": lambda each: each.name, "version": lambda each: each.version,
+        "state": lambda each: each.state, "from": lambda each: each.effective, "what": _about,
+    }  # fmt: skip
     rules = Rules(app, step, brokers=brokers)
-    found = [*rules.all().values()] if everything else [*rules.standing().values()]
-    if as_json:
-        say_json([asdict(each) for each in found])
-        return
-    if not found:
-        click.echo(f"{app} has no rules")
-        return
-    rows = [
-        (
-            each.name[:WIDEST],
-            str(each.version or ""),
-            each.state,
-            each.effective or "",
-            _about(each),
-        )
-        for each in found
-    ]
-    print_grid(("rule", "version", "state", "from", "what"), rows, numbers={"version"})
+    print_known(rules, columns, everything=everything, as_json=as_json)
 
 
 @command.command("show")
@@ -160,4 +143,4 @@ def _about(known: Known) -> str:
         return " ".join(str(asked.get("pattern", "")).split())[:60]
     values = asked.get("parameters")  # of a rule that was refused they may be anything
     shown = [f"{n}={value}" for n, value in values.items()] if isinstance(values, dict) else []
-    return " ".join([str(asked["template"]), *shown])[:WIDEST]
+    return " ".join([str(asked["template"]), *shown])

@@ -9,7 +9,6 @@ from threading import Event
 from typing import Any
 from uuid import uuid4
 
-from riverrun.cli.asked import is_running
 from riverrun.embedded import kafka
 from riverrun.errors import JobError
 from riverrun.kafka.answers import AnswerTopic
@@ -30,7 +29,7 @@ class Watched:
 
     def __enter__(self) -> Watched:
         app = self.queries.application
-        if not is_running(self.queries):
+        if not self.queries.running:
             raise JobError(
                 f"the application {app!r} does not run",
                 hint="start it with `riverrun run`; a query is watched while it does",

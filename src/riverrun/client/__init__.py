@@ -11,6 +11,7 @@ from riverrun.arguments import checked
 from riverrun.client.http import Http, path_of
 from riverrun.client.results import Answer, Change, Fresh, Refusal, Row, Rows, Token
 from riverrun.client.sending import fitted
+from riverrun.client.told import AlertsOf, Told
 from riverrun.client.views import View
 from riverrun.durations import Duration, microseconds
 from riverrun.errors import ConfigError, InputError
@@ -77,6 +78,18 @@ class Client:
         rows = Rows(row_of(columns, row) for row in said["rows"])
         times = moment(said["at"]), moment(said["clock"])
         return Answer(rows, columns, said["batch"], *times, said["offsets"])
+
+    def queries(self, step: str) -> Told:
+        """The stored queries of a step, such as `news.saved`."""
+        return Told(self.http, "queries", step)
+
+    def rules(self, step: str) -> Told:
+        """The live rules of a step, such as `shop.fraud`."""
+        return Told(self.http, "rules", step)
+
+    def alerts(self, step: str) -> AlertsOf:
+        """The alerts of a step, such as `shop.failing`."""
+        return AlertsOf(self.http, step)
 
     def request(
         self,

@@ -127,7 +127,7 @@ class Refusal(RiverrunError):
         self.code = error.get("code", "RR000")
         self.errors: list[dict[str, Any]] = error.get("errors", [])
         super().__init__(
-            error.get("fact", f"the server says {status}"),
+            error.get("fact", f"the server says {status}"), where=error.get("where"),
             got=error.get("got") or _first(self.errors), hint=error.get("hint"),
         )  # fmt: skip
 

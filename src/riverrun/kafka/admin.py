@@ -95,6 +95,10 @@ def topics(client: Mapping[str, str], *, internal: bool = False) -> list[Topic]:
     return _described(admin, found)
 
 
+def exists(client: Mapping[str, str], name: str) -> bool:
+    return name in _connect(client, PATIENCE)[1].topics
+
+
 def describe(client: Mapping[str, str], name: str) -> Topic:
     admin, cluster = _connect(client, PATIENCE)
     return _described(admin, [_existing(cluster, name)])[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from riverrun.control import Command, control_topic
+from riverrun.errors import TopicError
 from riverrun.kafka import admin
 from riverrun.kafka.ranges import RangeReader
 from riverrun.kafka.records import Record
@@ -23,12 +24,17 @@ class ControlLog:
         self.partition = Partition(self.topic, 0)
 
     def make(self) -> None:
-        """Makes the topic if it is missing."""
-        if self.topic not in {topic.name for topic in admin.topics(self.client)}:
+        """Makes the topic if it is missing; others may do so at the same time."""
+        if self.exists():
+            return
+        try:
             admin.create_topic(self.client, self.topic, partitions=1, config=KEPT)
+        except TopicError:
+            if not self.exists():
+                raise
 
     def exists(self) -> bool:
-        return self.topic in {topic.name for topic in admin.topics(self.client)}
+        return admin.exists(self.client, self.topic)
 
     def send(self, *commands: Command) -> int:
         """Adds commands; returns the offset up to which it has to be read for them to have taken

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverrun import exact
+from riverrun.alerting import NoAlert
 from riverrun.asking import NoAnswer
 from riverrun.errors import BrokerError, DatabaseError, InputError, NoTopic, RiverrunError
 from riverrun.views.reading import Gone, NoView
@@ -78,7 +79,7 @@ def _status(error: RiverrunError) -> int:
     match error:
         case Gone():
             return 410
-        case NoView() | NoTopic():
+        case NoView() | NoTopic() | NoAlert():
             return 404
         case InputError():
             return 400

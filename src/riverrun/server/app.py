@@ -13,6 +13,7 @@ from starlette.routing import Route
 from riverrun.config import Settings
 from riverrun.errors import RiverrunError
 from riverrun.server import metrics
+from riverrun.server.alerting import AlertDoor
 from riverrun.server.answers import Answer, Refused, of_bug, of_error, of_http, of_refused
 from riverrun.server.commands import CommandDoor
 from riverrun.server.context import Context
@@ -23,6 +24,7 @@ from riverrun.server.openapi import described
 from riverrun.server.places import reader_of
 from riverrun.server.questions import Questions
 from riverrun.server.security import Guard, Tokens
+from riverrun.server.told import ToldDoor
 from riverrun.server.topics import Topics
 from riverrun.server.views import Views
 
@@ -51,6 +53,9 @@ def build(
             *topics.routes(),
             *Questions(context).routes(),
             *CommandDoor(context).routes(),
+            *ToldDoor(context, "queries").routes(),
+            *ToldDoor(context, "rules").routes(),
+            *AlertDoor(context).routes(),
             *metrics.routes(settings, context.guard, topics.samples),
             *_about(),
         ],

@@ -24,8 +24,8 @@ from riverrun.views import Reader
 
 T = TypeVar("T")
 Handler = Callable[[Request], Awaitable[Response]]
-Slow = Literal["query", "question"]
-AT_ONCE: dict[Slow, int] = {"query": 8, "question": 50}
+Slow = Literal["query", "question", "control log"]
+AT_ONCE: dict[Slow, int] = {"query": 8, "question": 50, "control log": 16}
 MOST_WAITING = 200
 MOMENT = 0.5
 LOOK = 0.02

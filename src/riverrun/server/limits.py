@@ -1,8 +1,9 @@
-"""Limits: how large a request is, how long it takes to come, how many there are."""
+"""Limits: how large a request is, how long it takes or waits, how many there are."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 import zlib
 from collections import OrderedDict
@@ -10,8 +11,12 @@ from dataclasses import dataclass
 
 from starlette.requests import ClientDisconnect, Request
 
+from riverrun.durations import microseconds
+from riverrun.errors import InputError, ProgramError
 from riverrun.server.answers import Refused
 
+WAIT, MOST_WAIT = 10.0, 60.0
+"""Seconds for which a request waits for what it asks for, unless it says so; and at most."""
 GZIP = 31
 """What zlib calls it."""
 CLIENTS = 10_000
@@ -79,6 +84,28 @@ def unpacked(content: bytes, limits: Limits) -> bytes:
             raise Refused(400, "the request is not gzip", got="it breaks off")
         left = reader.unused_data
     return b"".join(parts)
+
+
+def patience(request: Request) -> float:
+    """Seconds for which the request is ready to wait."""
+    text = request.query_params.get("wait")
+    if text is None:
+        return WAIT
+    try:
+        plain = re.fullmatch(r"\d+(\.\d*)?", text, re.ASCII)
+        found = float(text) if plain else microseconds(text, "") / 1e6
+    except ProgramError as error:
+        raise InputError("how long to wait cannot be read", got=text[:100], hint="5s") from error
+    return min(found, MOST_WAIT)
+
+
+def page_size(request: Request) -> int | None:
+    """How much of a list is asked for; None if it is not said."""
+    text = request.query_params.get("limit")
+    try:
+        return None if text is None else int(text)
+    except ValueError as error:
+        raise InputError("the limit is no number", got=str(text)[:100]) from error
 
 
 class Rates:

@@ -37,10 +37,13 @@ ERROR: Schema = {
         "error": {
             "type": "object",
             "required": ["code", "fact"],
-            "properties": {"code": TEXT, "fact": TEXT, "got": NO_TEXT, "hint": NO_TEXT},
+            "properties": {
+                "code": TEXT, "fact": TEXT, "got": NO_TEXT, "hint": NO_TEXT,
+                "where": {**NO_TEXT, "description": "the place in what was sent"},
+            },
         }
     },
-}
+}  # fmt: skip
 
 
 def described() -> Schema:
@@ -63,6 +66,8 @@ def described() -> Schema:
             "/query": {"post": _query()},
             "/ask/{step}": {"post": _ask()},
             "/commands/{kind}/{id}": {"post": _command()},
+            **_told("queries", "stored query", QUERY), **_told("rules", "rule", RULE),
+            **_alerts(),
             "/topics": {"get": _operation("The topics that are open", _topics())},
             "/topics/{topic}": {
                 "get": _operation("A topic", _topic(), parameters=[TOPIC]), "post": _post(),
@@ -238,6 +243,79 @@ def _command() -> Schema:
     )  # fmt: skip
 
 
+STEP = _parameter("step", "path", "APP.STEP", {"type": "string", "minLength": 1})
+WAIT = _parameter("wait", "query", "for the job's answer, such as 5s; at most a minute")
+NAMES: Schema = {"type": "object", "description": "names with values"}
+QUERY = {"query": TEXT, "where": TEXT, "owner": TEXT, "metadata": NAMES}
+RULE = {"pattern": TEXT, "template": TEXT, "parameters": NAMES, "metadata": NAMES}
+KNOWN = _object(
+    {
+        "name": TEXT, "version": WHOLE, "offset": {"type": "integer"},
+        "state": {"enum": ["in effect", "refused", "removed", "ended", "not answered"]},
+        "effective": {**NO_TEXT, "description": "the time of the first rows that it sees"},
+        "asked": {"type": "object"}, "refused": {"type": ["object", "null"]},
+    },
+    "name", "state", "asked",
+)  # fmt: skip
+
+
+def _told(word: str, noun: str, parts: Schema) -> Schema:
+    """What they are made of is told by docs/search-streams.md and docs/rules.md."""
+    size = {"type": "integer", "minimum": 1, "maximum": 10_000, "default": 100}
+    listed = _object({word: {"type": "array", "items": KNOWN}, "next": NO_TEXT}, word, "next")
+    name = _parameter("name", "path", "its name", {"type": "string", "minLength": 1})
+    one, waiting = [STEP, name], [STEP, name, WAIT]
+    content = {"required": True, "content": _json(_object(parts))}
+    put = _operation(f"Add a {noun}, or change it", KNOWN, parameters=waiting, requestBody=content)
+    remove = _operation(f"Remove a {noun}", KNOWN, parameters=waiting)
+    paging = [
+        _parameter("limit", "query", "how many", size),
+        _parameter("after", "query", "`next` of the page before"),
+        _parameter("all", "query", "also what is removed or refused", {"type": "boolean"}),
+    ]
+    return {
+        f"/{word}/{{step}}": {
+            "get": _operation(f"What stands at a step: each {noun}", listed,
+                              parameters=[STEP, *paging]),
+        },
+        f"/{word}/{{step}}/{{name}}": {
+            "get": _operation(f"A {noun}", KNOWN, parameters=one),
+            "put": _later(put), "delete": _later(remove),
+        },
+    }  # fmt: skip
+
+
+def _later(operation: Schema) -> Schema:
+    """What no job has answered, since none runs."""
+    later = {**operation["responses"]["200"], "description": "it is answered when the job runs"}
+    return {**operation, "responses": {**operation["responses"], "202": later}}
+
+
+def _alerts() -> Schema:
+    listed = {"type": "array", "items": {"type": "object"}}
+    texts = {"by": TEXT, "comment": TEXT}
+    matchers = {"type": "array", "items": TEXT, "minItems": 1}
+    said: dict[str, tuple[str, Schema]] = {
+        "ack": ("Acknowledge an alert", _object({"alert": TEXT, **texts}, "alert")),
+        "silence": (
+            "Tell nothing of groups for a time",
+            _object({"matchers": matchers, "lasts": TEXT, **texts}, "matchers"),
+        ),
+        "unsilence": ("End a silence", _object({"id": TEXT}, "id")),
+    }
+    answer = _object({"in_effect": {"type": "boolean"}}, "in_effect")
+    ways = {
+        f"/alerts/{{step}}/{word}": {"post": _later(_operation(
+            summary, answer, parameters=[STEP, WAIT],
+            requestBody={"required": True, "content": _json(schema)},
+        ))}
+        for word, (summary, schema) in said.items()
+    }  # fmt: skip
+    all_ = _object({"alerts": listed, "silences": listed}, "alerts", "silences")
+    found = _operation("The alerts of a step, and the silences", all_, parameters=[STEP])
+    return {"/alerts/{step}": {"get": found}, **ways}
+
+
 def _metrics() -> Schema:
     found = _operation("Figures of the applications and of the server, for Prometheus", {})
     kinds = ("text/plain", "application/openmetrics-text")
@@ -259,6 +337,6 @@ def _ask() -> Schema:
     asked = _object({"sql": TEXT, "timeout": seconds}, "sql")
     return _operation(
         "SQL over what a step of a running application keeps", {"type": "object"},
-        parameters=[_parameter("step", "path", "APP.STEP", {"type": "string", "minLength": 1})],
+        parameters=[STEP],
         requestBody={"required": True, "content": _json(asked)},
     )  # fmt: skip

@@ -18,9 +18,12 @@ from riverrun.config import Settings
 from riverrun.errors import InputError
 from riverrun.server.answers import Refused
 
-Act = Literal["read", "query", "write", "ask", "send", "metrics"]
-SCOPE = re.compile(r"(read|write|ask|send):([\w.*-]+)|query|metrics")
-SCOPES = "read:VIEW, write:TOPIC, ask:APP.STEP, send:KIND, each also with *, query and metrics"
+Act = Literal["read", "query", "write", "ask", "change", "send", "metrics"]
+SCOPE = re.compile(r"(read|write|ask|change|send):([\w.*-]+)|query|metrics")
+SCOPES = (
+    "read:VIEW, write:TOPIC, ask:APP.STEP, change:APP.STEP, send:KIND, each also with *, query and "
+    "metrics"
+)
 LOCAL = ("127.0.0.1", "localhost", "[::1]", "::1")
 FOLDER, FILE = "server", "tokens.json"
 

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import re
 import time
 from typing import Any
 from urllib.parse import unquote
 
 from starlette.concurrency import run_in_threadpool
-from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from riverrun import exact
-from riverrun.durations import microseconds
-from riverrun.errors import InputError, ProgramError
+from riverrun.errors import InputError
 from riverrun.server.answers import Answer, Refused
 from riverrun.server.changes import Follower
 from riverrun.server.context import Context
 from riverrun.server.freshness import freshness, told
-from riverrun.server.limits import body
+from riverrun.server.limits import body, page_size, patience
+from riverrun.server.paths import REST
 from riverrun.views import Token
 from riverrun.views.asked import Words
 from riverrun.views.reading import Known, with_nulls
@@ -28,24 +26,7 @@ from riverrun.views.tokens import Verdict
 
 OPTIONS = ("order", "limit", "after", "columns", "token", "wait")
 FILTER = "filter."
-WAIT = 10.0
-MOST_WAIT = 60.0
 QUERY_ROWS, QUERY_SECONDS = 10_000, 10.0
-
-
-class Anything(Convertor[str]):
-    """The rest of a path, whatever is in it: Starlette's own stops at the end of a line."""
-
-    regex = r"[\s\S]*"
-
-    def convert(self, value: str) -> str:
-        return value
-
-    def to_string(self, value: str) -> str:
-        return value
-
-
-register_url_convertor("any", Anything())
 
 
 class Views:
@@ -57,7 +38,7 @@ class Views:
         return [
             Route("/views", guarded("query", None, self.all), methods=["GET"]),
             Route("/views/{view}", guarded("read", "view", self.page), methods=["GET"]),
-            Route("/views/{view}/{key:any}", guarded("read", "view", self.found), methods=["GET"]),
+            Route(f"/views/{{view}}/{REST}", guarded("read", "view", self.found), methods=["GET"]),
             Route("/query", guarded("query", None, self.query), methods=["POST"]),
         ]  # fmt: skip
 
@@ -121,7 +102,7 @@ class Views:
         text = request.query_params.get("token")
         if text is None:
             return None
-        token, seconds = Token.parse(text), _seconds(request)
+        token, seconds = Token.parse(text), patience(request)
         give_up_at = time.monotonic() + seconds
         while True:
             found = await self.context.reading(
@@ -154,24 +135,8 @@ def _words(request: Request) -> Words:
     filters = [
         (name.removeprefix(FILTER), text) for name, text in pairs if name not in OPTIONS
     ]  # fmt: skip
-    given = request.query_params
-    try:
-        limit = int(given["limit"]) if "limit" in given else None
-    except ValueError as error:
-        raise InputError("the limit is no number", got=given["limit"][:100]) from error
+    given, limit = request.query_params, page_size(request)
     return Words(filters, given.get("order"), limit, given.get("after"), given.get("columns"))
-
-
-def _seconds(request: Request) -> float:
-    text = request.query_params.get("wait")
-    if text is None:
-        return WAIT
-    try:
-        plain = re.fullmatch(r"\d+(\.\d*)?", text, re.ASCII)
-        found = float(text) if plain else microseconds(text, "") / 1e6
-    except ProgramError as error:
-        raise InputError("how long to wait cannot be read", got=text[:100], hint="5s") from error
-    return min(found, MOST_WAIT)
 
 
 def _asked(sent: bytes) -> dict[str, Any]:

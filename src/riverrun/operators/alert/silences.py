@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from riverrun import exact
 from riverrun.control import SILENCE, UNSILENCE, Command
+from riverrun.durations import time_text
 from riverrun.errors import InputError
 
 LONGEST = 1000
@@ -45,6 +46,10 @@ class Silence:
     """In microseconds since 1970."""
     by: str = ""
     comment: str = ""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return {**asdict(self), "until": time_text(self.until)}
 
     def holds(self, values: Mapping[str, str], tick: int) -> bool:
         return tick < self.until and all(each.holds(values) for each in self.matchers)

@@ -1,18 +1,21 @@
-"""Answers in the control log: what became of a rule that was asked for."""
+"""Answers in the control log: what became of a rule, or a stored query, that was asked for."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from riverrun.control import ANSWER, Command
-from riverrun.errors import RiverrunError
+from riverrun.errors import InputError, RiverrunError
 from riverrun.operators.rules.rule import LONGEST_NAME, shown
 
 PARTS = ("fact", "where", "got", "hint")
 """Of an error."""
+NAMED = 20
+"""Rules or queries that an error names."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ def answer_to(command: Command, said: Mapping[str, Any]) -> Command:
     return Command(0, ANSWER, command.target, {**about, **said})
 
 
-def refusal(error: Exception, what: str = "rule") -> dict[str, Any]:
+def refusal(error: Exception, what: str) -> dict[str, Any]:
     """Whatever is wrong with a rule or a query, the others go on."""
     if isinstance(error, RiverrunError):
         parts = ((name, getattr(error, name)) for name in PARTS)
@@ -75,3 +78,63 @@ def refusal(error: Exception, what: str = "rule") -> dict[str, Any]:
         "hint": None,
     }
     return {"refused": said}
+
+
+class Answering(ABC):
+    """What commands make of what stands at a step, and what is answered to them."""
+
+    bring: ClassVar[str]
+    take_away: ClassVar[str]
+    """The kinds of commands."""
+    noun: ClassVar[str]
+
+    def __init__(self, clock: int) -> None:
+        self.clock = clock
+        self.answers: list[Command] = []
+
+    @abstractmethod
+    def add(self, given: Mapping[str, Any], at: int, offset: int) -> int:
+        """Its version; an error if it cannot be used."""
+
+    @abstractmethod
+    def remove(self, name: Any, at: int) -> int:
+        """The version that stood; an error if there is none."""
+
+    def take(self, commands: Iterable[Command]) -> None:
+        """What was answered before stands: a job that starts over gives rules and queries the time
+        that they had."""
+        logged = answers_of(commands)
+        for command in commands:
+            if command.kind in (self.bring, self.take_away):
+                self._answer(command, next(iter(logged.get(command.offset, ())), None))
+
+    def refuse(self, command: Command, error: Exception) -> None:
+        self.answers.append(answer_to(command, refusal(error, self.noun)))
+
+    def _answer(self, command: Command, answer: Answer | None) -> None:
+        if answer is not None and answer.refused:
+            return
+        at = max(self.clock, answer.effective if answer else self.clock)
+        try:
+            version = self._change(command, at)
+        except Exception as error:
+            self.refuse(command, error)
+            return
+        if answer is None:
+            self.answers.append(answer_to(command, {"effective": at, "version": version}))
+
+    def _change(self, command: Command, at: int) -> int:
+        given = {name: part for name, part in command.body.items() if name != "request"}
+        if command.kind == self.take_away:
+            return self.remove(given.get("name"), at)
+        return self.add(given, at, command.offset)
+
+
+def unknown(what: str, name: object, standing: Collection[str]) -> InputError:
+    """For a name that nothing stands under."""
+    known = sorted(standing)
+    more = f" and {len(known) - NAMED:,} more" if len(known) > NAMED else ""
+    return InputError(
+        f"there is no {what} {shown(name)}",
+        hint=f"there are: {', '.join(known[:NAMED]) or 'none'}{more}",
+    )

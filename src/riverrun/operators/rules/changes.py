@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from riverrun.control import REMOVE_RULE, RULE, Command
 from riverrun.durations import END
-from riverrun.errors import InputError
-from riverrun.operators.rules.answers import Answer, answer_to, answers_of, refusal
-from riverrun.operators.rules.rule import Rule, RuleSet, rule_of, shown
-
-NAMED = 20
-"""Rules that an error names."""
+from riverrun.operators.rules.answers import Answering, unknown
+from riverrun.operators.rules.rule import Rule, RuleSet, rule_of
 
 
-class Changes:
+class Changes(Answering):
     """The set after commands, and what is answered to these."""
+
+    bring, take_away, noun = RULE, REMOVE_RULE, "rule"
 
     def __init__(
         self,
@@ -26,12 +25,12 @@ class Changes:
         require: Callable[[Rule], None],
     ) -> None:
         """`require` refuses rules that cannot be matched."""
-        self.clock, self.templates, self.require = clock, templates, require
+        super().__init__(clock)
+        self.templates, self.require = templates, require
         self.found = {each.id: each for each in rules.rules}
         self.last = dict(rules.last)
         self.standing = {each.name: each.id for each in rules.rules if each.ends == END}
         """Versions that no other one follows, by name."""
-        self.answers: list[Command] = []
 
     @property
     def rules(self) -> RuleSet:
@@ -43,52 +42,22 @@ class Changes:
             del self.found[rule.id]
             if self.standing.get(rule.name) == rule.id:
                 del self.standing[rule.name]
-                asked = Command(rule.id, RULE, step, {"name": rule.name})
-                self.answers.append(answer_to(asked, refusal(error)))
+                self.refuse(Command(rule.id, RULE, step, {"name": rule.name}), error)
 
-    def take(self, commands: Iterable[Command]) -> None:
-        """What was answered before stands: a job that starts over gives rules the time that they
-        had."""
-        logged = answers_of(commands)
-        for command in commands:
-            if command.kind in (RULE, REMOVE_RULE):
-                self._answered(command, next(iter(logged.get(command.offset, ())), None))
-
-    def _answered(self, command: Command, answer: Answer | None) -> None:
-        if answer is not None and answer.refused:
-            return
-        at = max(self.clock, answer.effective if answer else self.clock)
-        try:
-            name = self._take(command, at)
-        except Exception as error:
-            self.answers.append(answer_to(command, refusal(error)))
-            return
-        if answer is None:
-            said = {"effective": at, "version": self.last[name]}
-            self.answers.append(answer_to(command, said))
-
-    def _take(self, command: Command, at: int) -> str:
-        given = {name: part for name, part in command.body.items() if name != "request"}
-        if command.kind == REMOVE_RULE:
-            return self._remove(given.get("name"), at)
+    def add(self, given: Mapping[str, Any], at: int, offset: int) -> int:
         rule = rule_of(given, self.templates)
         self.require(rule)
         self._end(rule.name, at)
         version = self.last[rule.name] = self.last.get(rule.name, 0) + 1
-        made = replace(rule, version=version, id=command.offset, begins=at)
+        made = replace(rule, version=version, id=offset, begins=at)
         self.found[made.id], self.standing[made.name] = made, made.id
-        return made.name
+        return version
 
-    def _remove(self, name: object, at: int) -> str:
+    def remove(self, name: Any, at: int) -> int:
         if not isinstance(name, str) or name not in self.standing:
-            known = sorted(self.standing)
-            more = f" and {len(known) - NAMED} more" if len(known) > NAMED else ""
-            raise InputError(
-                f"there is no rule {shown(name)}",
-                hint=f"there are: {', '.join(known[:NAMED]) or 'none'}{more}",
-            )
+            raise unknown("rule", name, self.standing)
         self._end(name, at)
-        return name
+        return self.last[name]
 
     def _end(self, name: str, at: int) -> None:
         """The version that stands sees no row from `at` on."""

@@ -130,6 +130,9 @@ def test_what_neither_has_is_named_and_left_out(tmp_path, broker):
     assert lot["__offset"].to_pylist() == left
     given = Asked(begins=(("holes/0", 130),), ends=(("holes/0", 190),))
     assert span_of([source_of("holes")], broker, given, tmp_path)[1] == []
+    before = Asked(begins=(("holes/0", 3),))
+    span, lost = span_of([source_of("holes")], broker, before, tmp_path)
+    assert (span.begins, len(lost)) == ({only: 10}, 3)
     # what is in no gap needs no archive
     given = Asked(begins=(("holes/0", 240),))
     span, lost = span_of([source_of("holes")], broker, given, tmp_path / "none")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import riverrun as rr
+from riverrun.archive.held import Archived
 from riverrun.clock import Now, Punctuation
 from riverrun.compiler.shape import shape
 from riverrun.config import Settings
@@ -32,6 +33,7 @@ from riverrun.sources.pacing import Pacer
 from riverrun.sources.planning import Offset, tasks
 from riverrun.sources.reading import read_ranges
 from riverrun.sources.source import Circumstances
+from riverrun.sources.span import EVERYTHING, Span
 from riverrun.testing.checkpoints import MemoryStore
 
 TASKS = 3
@@ -43,6 +45,7 @@ class Job:
     settings: Settings
     client: dict[str, str]
     max_events: int = 1000
+    span: Span = EVERYTHING
     number: int = 0
     told: dict[str, Any] | None = None
     stores: dict[tuple[int, int], MemoryStore] = field(default_factory=dict)
@@ -55,13 +58,14 @@ class Job:
         (self.folder / "query" / "commits").mkdir()
         self.identity = checkpoint.identity(self.folder)
         checkpoint.note(self.folder, shape(self.program))
-        self.source = KafkaSource(self.client)
+        archived = Archived.of(self.settings.archive_root, self.span.archived)
+        self.source = KafkaSource(self.client, archived=archived)
         self.places = places_of(self.program, self.settings, self.client, print)
         for destination, outputs in destinations(self.program.outputs, self.places).items():
             destination.prepare(outputs)
             destination.take_over(self.program.name, self.identity.run)
         pacer = Pacer(self.max_events, None)
-        about = Circumstances(self.program, pacer, lambda: self.told, self.folder)
+        about = Circumstances(self.program, pacer, lambda: self.told, self.folder, span=self.span)
         self.planner = KafkaPlanner(about, KafkaTopics(self.client))
         self.at = self.planner.first()
         self.reader = LotReader(self.program)

@@ -51,11 +51,15 @@ class Once:
     monkeypatch: Any
 
     def __call__(self, program: Path, *options: str, code: int = 0) -> Finished:
+        given = ("--once", "--json", "--batch-time", UNPACED, *options)
+        return self.command("run", str(program), *given, code=code)
+
+    def command(self, *words: str, code: int = 0) -> Finished:
+        """One that starts Spark."""
         # with another environment Spark takes other workers, so none knows of an earlier run
         self.spark.session.sparkContext.environment["RUN"] = str(next(NUMBERS))
         self.monkeypatch.setattr(spark, "start", self._start)
-        given = ("--once", "--json", "--batch-time", UNPACED, *options)
-        ended = self.riverrun("run", str(program), *given)
+        ended = self.riverrun(*words)
         assert ended.code == code, ended.err
         return Finished(ended.code, ended.out, ended.err)
 

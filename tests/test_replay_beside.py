@@ -20,7 +20,7 @@ from riverrun.compiler.scratch import scratch_outputs
 from riverrun.durations import milliseconds_of
 from riverrun.errors import InputError
 from riverrun.kafka import admin
-from riverrun.runtime.beside import Asked
+from riverrun.runtime.spans import Asked
 from riverrun.sinks.kafka.sink import Topic
 from riverrun.testing import Driver
 from running import COMMAND, Run, records, table

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from archives import archive
+from riverrun.archive.folder import TopicArchive
+from riverrun.archive.held import Archived, Held
 from riverrun.kafka import admin
 from riverrun.kafka.sender import Sender
 from riverrun.partitions import Range
@@ -75,4 +79,25 @@ class TestKafka(SourceContract):
         client = AdminClient(self.client)  # answers come only as long as it is there
         for each in client.delete_records([TopicPartition(*partition, 5)]).values():
             each.result(10)
+        return Range(partition, 2, 10)
+
+
+@pytest.mark.broker
+class TestArchive(TestKafka):
+    """Half of each partition is read from an archive."""
+
+    @pytest.fixture(autouse=True)
+    def connected(self, broker, tmp_path):
+        self.client, self.root = broker, tmp_path / "archive"
+
+    def source(self, held):
+        super().source(held)
+        [topic] = {partition.topic for partition in held}
+        archive(self.client, self.root, topic)
+        archived = Archived.of(self.root, {each: Held(((0, 15),), 15) for each in held})
+        return KafkaSource(self.client, archived=archived)
+
+    def lost(self, source, partition):
+        archive = TopicArchive(self.root, partition.topic)
+        shutil.rmtree(archive.partition(partition.number))
         return Range(partition, 2, 10)

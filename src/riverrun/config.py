@@ -55,6 +55,8 @@ class Settings:
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
     master: str = "local[*]"
     checkpoints: Path | None = None
+    archive: Path | None = None
+    """Where records of topics are kept; None for a folder of the home."""
     environment: str = "same"
     """The Python of a cluster's executors: the same at the same path, or an archive to send."""
     state_memory: int = 1 << 30
@@ -87,6 +89,10 @@ class Settings:
     def run_of(self, application: str) -> Path:
         """The folder of what its runs leave: logs, status."""
         return self.home / "runs" / named(application)
+
+    @property
+    def archive_root(self) -> Path:
+        return self.archive or self.home / "archive"
 
     def client(self, brokers: str | None = None) -> dict[str, str]:
         """The librdkafka settings of a client of the configured brokers."""
@@ -135,7 +141,8 @@ def load(start: Path | None = None, environ: Mapping[str, str] | None = None) ->
         kafka={name: str(value) for name, value in table.pop("kafka", {}).items()},
         spark={name: str(value) for name, value in table.pop("spark", {}).items()},
         master=environ.get("RIVERRUN_MASTER") or table.pop("master", "local[*]"),
-        checkpoints=_checkpoints(file, table, environ),
+        checkpoints=_folder("checkpoints", file, table, environ),
+        archive=_folder("archive", file, table, environ),
         environment=_environment(file, table, environ),
         state_memory=_bytes(table.pop("state_memory", "1 GB"), file),
         compaction_lag=duration("compaction_lag", table.pop("compaction_lag", "1 day"), file),
@@ -166,10 +173,10 @@ def _read(file: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError("the settings file is not valid TOML", where=file, got=error) from error
     known = {
-        "brokers", "capture", "checkpoints", "compaction_lag", "connect", "connect_password",
-        "environment", "home", "kafka", "keys", "log", "master", "nice", "postgres", "reader",
-        "serve", "smtp", "spark", "state_memory", "traces", "valkey", "views", "views_reader",
-        "writer",
+        "archive", "brokers", "capture", "checkpoints", "compaction_lag", "connect",
+        "connect_password", "environment", "home", "kafka", "keys", "log", "master", "nice",
+        "postgres", "reader", "serve", "smtp", "spark", "state_memory", "traces", "valkey", "views",
+        "views_reader", "writer",
     }  # fmt: skip
     unknown = sorted(set(table) - known)
     if unknown:
@@ -210,10 +217,11 @@ def _cache(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "riverrun"
 
 
-def _checkpoints(
-    file: Path | None, table: dict[str, Any], environ: Mapping[str, str]
+def _folder(
+    name: str, file: Path | None, table: dict[str, Any], environ: Mapping[str, str]
 ) -> Path | None:
-    named = environ.get("RIVERRUN_CHECKPOINTS") or table.pop("checkpoints", None)
+    """In the settings file its path is relative to that file."""
+    named = environ.get(f"RIVERRUN_{name.upper()}") or table.pop(name, None)
     if named is None:
         return None
     return ((file.parent if file else Path.cwd()) / Path(named).expanduser()).absolute()

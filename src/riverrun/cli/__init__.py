@@ -17,7 +17,7 @@ from riverrun.cli import log
 from riverrun.errors import JobError, RiverrunError
 
 COMMANDS = (
-    "alerts", "ask",
+    "alerts", "archive", "ask",
     "backup", "bench",
     "capture", "check", "clocks", "control",
     "dead", "demo", "describe", "down",

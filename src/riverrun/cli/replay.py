@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 @click.option("--fresh", is_flag=True, help="Begin anew: what the replay has left is removed.")
 @click.option("--anyway", is_flag=True, help="Replay what is left of the log, if it is not all.")
 @click.option("--remove", metavar="NAME", help="Remove all that a replay has left.")
+@click.option(
+    "--archive", type=click.Path(path_type=Path, file_okay=False),
+    help="The folder of the archive; that of the settings if not given.",
+)  # fmt: skip
 @click.option("--master", help="Spark's master, local[*] if not given.")
 @click.option(
     "--max-events", type=click.IntRange(min=1), default=2_000_000, show_default=True,
@@ -50,6 +54,7 @@ def command(
     starts: tuple[str, ...],
     ends: tuple[str, ...],
     remove: str | None,
+    archive: Path | None,
     master: str | None,
     brokers: str | None,
     **how: Any,
@@ -57,8 +62,8 @@ def command(
     """Run PROGRAM over a part of history, into topics of its own, beside the one that runs.
 
     Every result goes to a topic NAME.…, whatever its sink is; nothing else is written. A time is
-    that of records in Kafka. Tables are read from their beginning. Ended before it is done, by
-    whatever, the same command goes on.
+    that of records in Kafka. Tables are read from their beginning. What topics no longer have is
+    read from the archive. Ended before it is done, by whatever, the same command goes on.
 
     \b
     riverrun replay app.py --into march --from 2026-03-01 --to 2026-04-01 --close
@@ -66,14 +71,17 @@ def command(
     riverrun replay app.py --into again --from orders/0=1200 --from orders/1=800
     riverrun replay --remove march
     """
-    settings = options.settings(brokers).override(master=master)
+    settings = options.settings(brokers).override(
+        master=master, archive=archive and archive.absolute()
+    )
     if remove is not None:
         _remove(remove, settings, as_json=how["as_json"])
         return
     if program is None or into is None:
         raise click.UsageError("a replay needs a program, and --into NAME")
     from riverrun.embedded import kafka  # noqa: PLC0415 - Spark only when it is needed
-    from riverrun.runtime.beside import Asked, replay  # noqa: PLC0415
+    from riverrun.runtime.beside import replay  # noqa: PLC0415
+    from riverrun.runtime.spans import Asked  # noqa: PLC0415
 
     with graceful() as stopping:
         asked = Asked.of(starts, ends)
@@ -95,10 +103,12 @@ def _run(found: Replay, settings: Settings, stopping: Any, how: Mapping[str, Any
         span=found.span,
     )  # fmt: skip
     began_at, total, last = time.monotonic(), found.span.records(), dict[str, Any]()
+    kept = found.span.from_archive()
     click.echo(
-        f"{'going on with' if found.begun else 'replaying'} {total:,} records into "
-        f"{found.app.name}.…", err=True,
-    )  # fmt: skip
+        f"{'going on with' if found.begun else 'replaying'} {total:,} records"
+        f"{f', {kept:,} of them from the archive,' if kept else ''} into {found.app.name}.…",
+        err=True,
+    )
     with started(found.app, settings, chosen, _tell) as running, long_bar() as progress:
         stopping.lets_finish(running.drain)
         for status in running.watch():
@@ -122,7 +132,8 @@ def _show(found: Replay, last: Mapping[str, Any], seconds: float, *, as_json: bo
                 "application": found.app.name, "events": events, "seconds": round(seconds, 1),
                 "dead": last.get("dead", 0), "late": sum(last.get("late", {}).values()),
                 "outputs": dict(told.values()),
-                "in_doubt": list(found.gaps), **found.span.logged(),
+                "in_doubt": list(found.gaps), "from_archive": found.span.from_archive(),
+                **found.span.logged(),
             }
         )  # fmt: skip
         return

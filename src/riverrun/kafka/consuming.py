@@ -86,10 +86,13 @@ class PublicConsuming(Consuming):
             messages = [each for each in messages if not _is_note(each, taken)]
         if messages:
             numbers = np.fromiter(map(Message.partition, messages), np.int32, len(messages))
-            rows = _columns(messages, headers=self.headers)
+            rows = self.columns(messages)
             topic = messages[0].topic() or ""
             taken.runs.extend(runs(topic, numbers, rows))
         return taken
+
+    def columns(self, messages: list[Message]) -> pa.Table:
+        return _columns(messages, headers=self.headers)
 
 
 def runs(

@@ -80,6 +80,20 @@ class RangeReader:
             for consumer in self.consumers.values():
                 consumer.assign({})
 
+    def as_it_comes(self, whole: Range) -> Iterator[tuple[pa.Table, int]]:
+        """The records of a range with their headers, each time those that are there, and the offset
+        up to which all are known by then. It says nothing where they are cut."""
+        reading = Reading(whole.end, whole.start)
+        consumer = self.consumer(headers=True)
+        consumer.assign({whole.partition: whole.start})
+        left = {whole.partition: reading} if whole.start < whole.end else {}
+        try:
+            while left:
+                self._take(consumer, left)
+                yield reading.taken(headers=True), min(reading.position, whole.end)
+        finally:
+            consumer.assign({})
+
     def _whole_or_pieces(
         self, ranges: list[Range], *, headers: bool
     ) -> Iterator[dict[Partition, pa.Table]]:
@@ -91,7 +105,8 @@ class RangeReader:
         else:
             yield found
 
-    def _consumer(self, *, headers: bool) -> Consuming:
+    def consumer(self, *, headers: bool) -> Consuming:
+        """What records are taken from; it is kept."""
         if headers not in self.consumers:
             directly = self.way == "direct" and not headers
             self.consumers[headers] = (
@@ -104,7 +119,7 @@ class RangeReader:
     def _pieces(self, whole: Range, *, headers: bool) -> Iterator[dict[Partition, pa.Table]]:
         partition, start, end = whole
         reading = Reading(end, start)
-        consumer = self._consumer(headers=headers)
+        consumer = self.consumer(headers=headers)
         consumer.assign({partition: start})
         left = {partition: reading}
         while left:
@@ -115,7 +130,7 @@ class RangeReader:
 
     def _read(self, group: list[Range], *, headers: bool) -> dict[Partition, pa.Table]:
         readings = {partition: Reading(end, start) for partition, start, end in group}
-        consumer = self._consumer(headers=headers)
+        consumer = self.consumer(headers=headers)
         consumer.assign({each.partition: each.start for each in group})
         unfinished = dict(readings)
         while unfinished:

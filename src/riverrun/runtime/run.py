@@ -16,6 +16,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from riverrun import private
 from riverrun.app import App
+from riverrun.archive.held import Archived
 from riverrun.compiler import new_columns, upgrades
 from riverrun.compiler.compile import compile_program
 from riverrun.compiler.continued import NOTED, continued
@@ -256,7 +257,7 @@ def _job(
     identity = checkpoint.identity(folder, keep_written=options.keep_written)
     return Job(
         program=program,
-        source=_source(program, client, settings),
+        source=_source(program, client, settings, options.span),
         status=settings.run_of(program.name) / "status",
         collect=None,
         parallel=parallel,
@@ -284,11 +285,10 @@ def _going_on(app: App, folder: Path) -> tuple[Program, Shape, set[str]]:
     return compile_program(app.plan(), how), noted, new_columns.to_read_again(before, now)
 
 
-def _source(program: Program, client: dict[str, str], settings: Settings) -> Source:
-    kafka, found = (
-        KafkaSource(client, settings.reader),
-        folders(program, settings.checkpoint_of(program.name)),
-    )
+def _source(program: Program, client: dict[str, str], settings: Settings, span: Span) -> Source:
+    archived = Archived.of(settings.archive_root, span.archived)
+    kafka = KafkaSource(client, settings.reader, archived)
+    found = folders(program, settings.checkpoint_of(program.name))
     return WithFiles(kafka, found) if found else kafka
 
 

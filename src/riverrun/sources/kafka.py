@@ -12,6 +12,8 @@ from itertools import groupby
 
 import pyarrow as pa
 
+from riverrun.archive.held import Archived
+from riverrun.archive.reading import ArchivedRanges
 from riverrun.config import Calls
 from riverrun.control import Command, first_of, made_anew, paused_after
 from riverrun.durations import milliseconds_of
@@ -49,6 +51,8 @@ class KafkaSource(Source):
 
     client: Mapping[str, str] = field(repr=False)
     reader: Calls = "quickest"
+    archived: Archived | None = None
+    """What is read from an archive in place of topics."""
     wall = True
 
     def planner(self, job: Circumstances) -> KafkaPlanner:
@@ -87,12 +91,14 @@ class KafkaSource(Source):
 
     @property
     def _reader(self) -> RangeReader:
-        return _reader(json.dumps(dict(self.client)), way_of(self.reader))
+        return _reader(json.dumps(dict(self.client)), way_of(self.reader), self.archived)
 
 
 @cache
-def _reader(client: str, way: Way) -> RangeReader:
-    return RangeReader(json.loads(client), way)
+def _reader(client: str, way: Way, archived: Archived | None) -> RangeReader:
+    if archived is None:
+        return RangeReader(json.loads(client), way)
+    return ArchivedRanges(json.loads(client), way, archived)
 
 
 class KafkaPlanner(Planner):
@@ -304,7 +310,11 @@ class KafkaPlanner(Planner):
     def _after_losses(self, begin: Ends) -> Ends:
         """Where reading can go on; records that retention has deleted are an error, or skipped."""
         starts = self.topics.starts(begin)
-        lost = {name: start for name, start in starts.items() if begin[name] < start}
+        lost = {
+            name: start
+            for name, start in starts.items()
+            if begin[name] < start and not self.span.in_archive(name, begin[name])
+        }
         for name, start in lost.items():
             if self.program.source(name.topic).on_loss == "stop":
                 raise RecordsGone(

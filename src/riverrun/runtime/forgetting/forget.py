@@ -26,7 +26,7 @@ from riverrun.kafka.sender import Sender
 from riverrun.partitions import real
 from riverrun.runtime import checkpoint
 from riverrun.runtime.forgetting.needles import Hashes, Needles, Values
-from riverrun.runtime.forgetting.places import Application, retention
+from riverrun.runtime.forgetting.places import Application, kept_for
 from riverrun.runtime.forgetting.rows import delete_rows
 from riverrun.runtime.forgetting.search import Looked, Search
 
@@ -124,7 +124,7 @@ def forget(
     key = "was destroyed before" if before else destroyed(known, place, number, client)
     report = Report(application, str(who), key, place.text)
     report.not_forgotten = {
-        **{real(each): retention(client, real(each)) for each in known.read},
+        **{real(each): kept_for(settings, client, real(each)) for each in known.read},
         **dict.fromkeys(known.read_files, "for as long as they are there"),
     }
     report.not_looked_at = known.elsewhere

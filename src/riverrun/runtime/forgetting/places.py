@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from riverrun.archive.folder import TopicArchive
 from riverrun.compiler import upgrades
 from riverrun.compiler.shape import Shape
 from riverrun.config import Settings
@@ -98,6 +99,9 @@ class Application:
         yield "database", home / "postgres"
         for topic in self.written:
             yield from (("broker", each) for each in _segments(home, topic))
+            archive = TopicArchive(self.settings.archive_root, topic)
+            if archive.exists():
+                yield "archive", archive.folder
         for each in self.shape["forgetting"]["paths"]:
             yield "output", Path(each)
         yield from (("as asked", each) for each in also)
@@ -124,8 +128,14 @@ def under(what: str, place: Path) -> Iterator[Path]:
         yield from (each for each in place.parent.glob(f"{place.name}*") if each.is_file())
 
 
-def retention(client: dict[str, str], topic: str) -> str:
-    """How long a topic keeps its records, in words."""
+def kept_for(settings: Settings, client: dict[str, str], topic: str) -> str:
+    """How long records of a topic stay, in words."""
+    found = _retention(client, topic)
+    archived = TopicArchive(settings.archive_root, topic).exists()
+    return f"{found}, its archive for as long as its files are there" if archived else found
+
+
+def _retention(client: dict[str, str], topic: str) -> str:
     found = admin.settings(client, topic)
     if "delete" not in found.get("cleanup.policy", "delete"):
         return "until a record of the same key comes, or for ever"

@@ -1,0 +1,1 @@
+"""The archive: records of topics as Parquet, beyond the time that topics keep them."""

@@ -50,12 +50,14 @@ class Once:
     riverrun: Callable[..., Any]
     monkeypatch: Any
 
-    def __call__(self, program: Path, *options: str, code: int = 0) -> Finished:
+    def __call__(
+        self, program: Path, *options: str, code: int = 0, command: str = "run"
+    ) -> Finished:
         # with another environment Spark takes other workers, so none knows of an earlier run
         self.spark.session.sparkContext.environment["RUN"] = str(next(NUMBERS))
         self.monkeypatch.setattr(spark, "start", self._start)
         given = ("--once", "--json", "--batch-time", UNPACED, *options)
-        ended = self.riverrun("run", str(program), *given)
+        ended = self.riverrun(command, str(program), *given)
         assert ended.code == code, ended.err
         return Finished(ended.code, ended.out, ended.err)
 

@@ -94,7 +94,7 @@ def replay(
         return Replay(own, Span.of(before["span"]), tuple(before["gaps"]), begun=True)
     _refuse_topics(into, client)
     sources = read_from_others(tuple(app.outputs))
-    span, lost = _span(sources, client, asked)
+    span, lost = span_of(sources, client, asked)
     if lost and not anyway:
         raise InputError(
             "not all of that history is there",
@@ -188,7 +188,7 @@ def _topics_of(into: str, client: Mapping[str, str]) -> list[str]:
     return [each.name for each in admin.topics(client) if each.name.startswith(f"{into}.")]
 
 
-def _span(
+def span_of(
     sources: Sequence[ReadTopic], client: Mapping[str, str], asked: Asked
 ) -> tuple[Span, list[str]]:
     """From where to where is read, and what is gone of it. Tables are read from their beginning:

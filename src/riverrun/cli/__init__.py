@@ -19,7 +19,7 @@ from riverrun.errors import JobError, RiverrunError
 COMMANDS = (
     "alerts", "ask",
     "backup", "bench",
-    "capture", "check", "clocks", "control",
+    "capture", "check", "clocks", "compare", "control",
     "dead", "demo", "deploy", "deployments", "describe", "down",
     "export",
     "forget",

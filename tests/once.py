@@ -50,9 +50,11 @@ class Once:
     riverrun: Callable[..., Any]
     monkeypatch: Any
 
-    def __call__(self, program: Path, *options: str, code: int = 0) -> Finished:
+    def __call__(
+        self, program: Path, *options: str, code: int = 0, command: str = "run"
+    ) -> Finished:
         given = ("--once", "--json", "--batch-time", UNPACED, *options)
-        return self.command("run", str(program), *given, code=code)
+        return self.command(command, str(program), *given, code=code)
 
     def command(self, *words: str, code: int = 0) -> Finished:
         """One that starts Spark."""

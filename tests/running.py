@@ -22,13 +22,13 @@ PATIENCE = 150.0
 
 
 class Run:
-    """`riverrun run PROGRAM …`, with its status lines."""
+    """`riverrun run PROGRAM …`, or another command that runs one, with its status lines."""
 
-    def __init__(self, program: Path, *options: str, home: Path) -> None:
+    def __init__(self, program: Path, *options: str, home: Path, command: str = "run") -> None:
         self.out = program.with_suffix(f".{time.time_ns()}.out")
         with self.out.open("w") as out, self.out.with_suffix(".err").open("w") as err:
             self.process = subprocess.Popen(
-                [*COMMAND, "run", str(program), "--json", *options],
+                [*COMMAND, command, str(program), "--json", *options],
                 stdout=out,
                 stderr=err,
                 env={**os.environ, "RIVERRUN_HOME": str(home)},

@@ -18,6 +18,7 @@ from riverrun.config import Calls
 from riverrun.edges import Edge
 from riverrun.formats import JSON, Format
 from riverrun.schema import Schema
+from riverrun.versions import Version
 
 Delivery = Literal["exactly once", "at least once"]
 """What an application asks of Kafka topics."""
@@ -94,6 +95,11 @@ class Sink(ABC):
     def named_after(self, origin: str) -> Sink:
         """The sink as it stands behind a stream or table of that name: most do not depend on it."""
         return self
+
+    def beside(self, version: Version) -> Sink | None:
+        """A place of its own for a version that runs beside the current one. None: others are told
+        something, or might be, and are not told by two."""
+        return None
 
     def kafka_topic(self) -> str | None:
         """The topic that it writes, if it is one: a program may read it again."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from riverrun.alerts.channels import Channel
 from riverrun.sinks.kafka.sink import Topic
+from riverrun.versions import Version
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,10 @@ class Outbox(Topic):
     step: str = ""
     keys: tuple[str, ...] = ()
     """The columns of groups."""
+
+    def beside(self, version: Version) -> Topic:
+        """Nobody is sent what is in it."""
+        return Topic(version.topic(self.name), self.partitions)
 
     @property
     def text(self) -> str:

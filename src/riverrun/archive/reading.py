@@ -15,7 +15,8 @@ from riverrun.archive.folder import TopicArchive
 from riverrun.archive.held import Archived, Held
 from riverrun.errors import RecordsGone
 from riverrun.kafka.consuming import Consuming, Taken
-from riverrun.kafka.ranges import RangeReader, Way
+from riverrun.kafka.librdkafka import Way
+from riverrun.kafka.ranges import RangeReader
 from riverrun.partitions import Partition
 
 

@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from riverrun.cli import log
-from riverrun.cli.program_file import load_app
-from riverrun.config import Settings
 from riverrun.errors import (
     AlreadyRunning,
     CheckpointError,
@@ -110,9 +108,7 @@ def _ended(code: int) -> str:
     return f"the run has failed, with exit code {code}"
 
 
-def supervised(program: Path, settings: Settings) -> int:
-    """The command that was given, without its --restart."""
-    app = load_app(program)  # a mistake in it is told at once
+def supervised(folder: Path) -> int:
+    """The command that was given, without its --restart; `folder` is its checkpoint."""
     given = [each for each in sys.argv[1:] if each != "--restart"]
-    command = [sys.executable, "-m", "riverrun.cli", *given]
-    return Supervisor(command, settings.checkpoint_of(app.name)).run()
+    return Supervisor([sys.executable, "-m", "riverrun.cli", *given], folder).run()

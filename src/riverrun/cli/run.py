@@ -2,86 +2,29 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, get_args
 
 import click
 
-from riverrun.cli import log, say_json
-from riverrun.cli.live import LiveView, LogView, graceful
+from riverrun.cli import log
+from riverrun.cli.foreground import Logged, in_foreground, refuse_close, run_options, view_of
+from riverrun.cli.live import graceful
 from riverrun.cli.program_file import load_app
 from riverrun.cli.restarting import supervised
 from riverrun.config import LogForm, Settings, load
 
-MADE_OF = ("recent", "given", "fields", "own")
 
-
-class _Logged(click.Command):
-    def make_context(
-        self,
-        info_name: str | None,
-        args: list[str],
-        parent: click.Context | None = None,
-        **more: Any,
-    ) -> click.Context:
-        """Errors of the command line are told as all others are."""
-        named = log.asked(args) or os.environ.get("RIVERRUN_LOG")
-        log.begin("json" if named == "json" else "text")
-        return super().make_context(info_name, args, parent, **more)
-
-
-@click.command(cls=_Logged)
+@click.command("run", cls=Logged)
 @click.argument("program", type=click.Path(path_type=Path))
-@click.option("--brokers", help="Kafka's address; the embedded broker if not given.")
-@click.option("--master", help="Spark's master, local[*] if not given.")
-@click.option("--environment", metavar="same|FILE",
-              help="The Python of a cluster's executors; see docs/cluster.md.")  # fmt: skip
-@click.option("--fresh", is_flag=True, help="Forget the checkpoint and start over.")
-@click.option(
-    "--keep-written",
-    is_flag=True,
-    help="Keep the results of a half-written batch, though the program has changed since.",
-)
-@click.option("--restart", is_flag=True, help="Start again what fails or is killed, after a while.")
-@click.option("--once", is_flag=True, help="Read what there is, then stop.")
-@click.option(
-    "--close",
-    is_flag=True,
-    help="With --once: in the end windows close, and rows that wait leave.",
-)
 @click.option(
     "--serve", "port", type=click.IntRange(0, 65535), is_flag=False, flag_value=0, metavar="[PORT]",
     help="Serve views over HTTP on this machine meanwhile: see `riverrun serve`.",
 )  # fmt: skip
 @click.option("--udp", metavar="[HOST:]PORT", help="With --serve: take StatsD lines over UDP, too.")
 @click.option("--udp-topic", default="statsd", show_default=True, help="Their topic.")
-@click.option(
-    "--max-events",
-    type=click.IntRange(min=1),
-    default=500_000,
-    show_default=True,
-    help="Most events per batch.",
-)
-@click.option(
-    "--batch-time",
-    default="5 seconds",
-    show_default=True,
-    metavar="DURATION",
-    help="How long a batch should take; its size follows.",
-)
-@click.option("--clocks", "every_clock", is_flag=True, help="Show the clock of every step.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print each batch's status as one line of JSON."
-)
-@click.option(
-    "--log",
-    "form",
-    type=click.Choice(get_args(LogForm)),
-    help="How to tell what happens on standard error; text if nothing says otherwise.",
-)
+@run_options
 def command(
     program: Path,
     *,
@@ -109,38 +52,23 @@ def command(
     riverrun run app.py --log json            a line of JSON on standard error for all that happens
     riverrun run app.py --restart             again after 1, 2, 4 … 60 seconds when it has failed
     """
-    if options["close"] and not options["once"]:
-        raise click.UsageError(
-            "--close goes with --once: a program that runs on closes by its clock"
-        )
+    refuse_close(options)
     if udp and port is None:
         raise click.UsageError("--udp goes with --serve")
     settings = load().override(brokers=brokers, master=master, environment=environment, log=form)
     log.begin(settings.log)
     if restart:
-        raise SystemExit(supervised(program, settings))
+        name = load_app(program).name  # a mistake in it is told at once
+        raise SystemExit(supervised(settings.checkpoint_of(name)))
     with graceful() as stopping:
         app = load_app(program)
-        view = _view(app.name, as_json=as_json, every_clock=every_clock)
+        view = view_of(app.name, as_json=as_json, every_clock=every_clock)
         view.tell(f"{app.name} is read; loading what runs it")
-        from riverrun.runtime.run import Options, started  # noqa: PLC0415 - Spark only when needed
+        from riverrun.runtime.run import Options  # noqa: PLC0415 - Spark only when needed
 
         chosen = Options(**options)  # type: ignore[arg-type]
         served = _served(settings, port, (udp, udp_topic), view.tell)
-        with view, served, started(app, settings, chosen, view.tell) as running:
-            stopping.lets_finish(running.drain)
-            for status in running.watch():
-                view.warn(status)
-                if as_json:
-                    say_json(_told(status))
-                view.show(status)
-
-
-def _view(application: str, *, as_json: bool, every_clock: bool) -> LiveView:
-    to = log.current()
-    if to is not None:
-        return LogView(application, to, rows=not as_json)
-    return LiveView(application, quiet=as_json, every_clock=every_clock)
+        in_foreground(app, settings, chosen, view, stopping, as_json=as_json, served=served)
 
 
 @contextmanager
@@ -168,8 +96,3 @@ def _served(
         yield
     if door is not None:
         tell(door.told())
-
-
-def _told(status: dict[str, Any]) -> dict[str, Any]:
-    """Without what alerts and warnings are made of."""
-    return {name: fact for name, fact in status.items() if name not in MADE_OF}

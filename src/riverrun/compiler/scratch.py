@@ -6,7 +6,7 @@ What it reads is read as it is, but for topics that it writes itself: those are 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from riverrun.errors import InputError
@@ -23,6 +23,17 @@ LONGEST = 249
 def scratch_outputs(outputs: tuple[Output, ...], into: str) -> tuple[Output, ...]:
     """The outputs, each to a topic whose name begins with `into`. Nothing else is written, whatever
     they were: databases, files, other people's servers."""
+    refuse_beside(outputs)
+    names = free_names((output.sink.name for output in outputs), into)
+    changed = rewritten(outputs, lambda node: _renamed(node, into))
+    return tuple(
+        replace(output, sink=_topic(output, name), label=None)
+        for output, name in zip(changed, names, strict=True)
+    )
+
+
+def refuse_beside(outputs: tuple[Output, ...]) -> None:
+    """What cannot run twice at once."""
     for step in steps_of(outputs):
         if isinstance(step.does, Decide):
             raise InputError(
@@ -40,12 +51,6 @@ def scratch_outputs(outputs: tuple[Output, ...], into: str) -> tuple[Output, ...
                 got=f"the topic {source.topic!r}",
                 hint="results would be sealed by keys that `riverrun forget` does not know of",
             )
-    names = _names(outputs, into)
-    changed = rewritten(outputs, lambda node: _renamed(node, into))
-    return tuple(
-        replace(output, sink=_topic(output, name), label=None)
-        for output, name in zip(changed, names, strict=True)
-    )
 
 
 def read_from_others(outputs: tuple[Output, ...]) -> list[ReadTopic]:
@@ -66,10 +71,11 @@ def _topic(output: Output, name: str) -> Topic:
     return Topic(name)
 
 
-def _names(outputs: tuple[Output, ...], into: str) -> Iterator[str]:
+def free_names(sinks: Iterable[str], into: str) -> Iterator[str]:
+    """A topic for each sink, by its name."""
     given = set[str]()
-    for output in outputs:
-        plain = f"{into}.{NOT_IN_NAMES.sub('-', output.sink.name)}"[: LONGEST - 4]
+    for each in sinks:
+        plain = f"{into}.{NOT_IN_NAMES.sub('-', each)}"[: LONGEST - 4]
         name = next(n for n in (plain, *(f"{plain}-{i}" for i in range(2, 999))) if n not in given)
         given.add(name)
         yield name

@@ -1,4 +1,5 @@
-"""Two versions of a table: what the log says, and what stands. Both are kept on disk."""
+"""Two versions of a table: what the log says, or another version, and what stands. Both are kept on
+disk."""
 
 from __future__ import annotations
 
@@ -50,6 +51,18 @@ class KeyRange:
         return (self.wanted, self.wanted_checksum) == (self.found, self.found_checksum)
 
 
+@dataclass(frozen=True)
+class InWindow:
+    """How rows of one window differ."""
+
+    window: str
+    wanted: int
+    found: int
+    missing: int
+    extra: int
+    other: int
+
+
 class Comparison:
     def __init__(self, output: OutputSpec, evaluator: Evaluator, folder: Path) -> None:
         self.output, self.evaluator = output, evaluator
@@ -72,6 +85,11 @@ class Comparison:
         if self.output.table:
             query = f"SELECT k, any_value(v) FILTER (__op > 0), {self.told} FROM made GROUP BY k"
         self._insert("told", query, made)
+
+    def expect(self, rows: pa.Table) -> None:
+        """What stands elsewhere, in place of what the log tells."""
+        made = comparable(self.output, rows, self.evaluator)
+        self._insert("told", "SELECT k, v, 0 FROM made", made)
 
     def find(self, rows: pa.Table) -> None:
         """What stands."""
@@ -131,6 +149,17 @@ class Comparison:
             columns = unlike(self.output, wanted, stands) if kind == "other" else []
             one, other = (None if text is None else exact.loads(text) for text in (wanted, stands))
             yield Difference(kind, exact.loads(key), one, other, tuple(columns))
+
+    def windows(self, column: str, limit: int) -> list[InWindow]:
+        """Where rows differ, by a column that tells their window."""
+        found = self.own.execute(
+            "SELECT json_extract_string(coalesce(wanted, found), ?), count(wanted), count(found),"
+            " count(*) FILTER (found IS NULL), count(*) FILTER (wanted IS NULL),"
+            " count(*) FILTER (wanted <> found) FROM pairs GROUP BY 1"
+            " HAVING count(*) FILTER (wanted IS DISTINCT FROM found) > 0 ORDER BY 1 LIMIT ?",
+            [f'$."{column}"', limit],
+        ).fetchall()
+        return [InWindow(*each) for each in found]
 
     def ranges(self) -> list[KeyRange]:
         sums = ", ".join(

@@ -64,10 +64,11 @@ def _place(text: str, option: str) -> tuple[str, int]:
 
 
 def span_of(
-    sources: Sequence[ReadTopic], client: Mapping[str, str], asked: Asked, root: Path
+    sources: Sequence[ReadTopic], client: Mapping[str, str], asked: Asked, root: Path | None
 ) -> tuple[Span, list[str]]:
     """From where to where is read, and what is gone of it. Tables are read from their beginning:
-    what happens later meets them as they stood. `root` is the archive's folder."""
+    what happens later meets them as they stood. `root` is the archive's folder; without one, what
+    topics no longer hold is gone."""
     found = _Found(KafkaTopics(client), asked, root)
     kafka = [each for each in sources if not from_files(each.topic)]
     facts = found.topics.facts([each.topic for each in kafka])
@@ -125,7 +126,7 @@ class _Found:
 
     topics: KafkaTopics
     asked: Asked
-    root: Path
+    root: Path | None
     begins: Ends = field(default_factory=dict)
     ends: Ends = field(default_factory=dict)
     archived: dict[Partition, Held] = field(default_factory=dict)
@@ -161,6 +162,8 @@ class _Found:
         return compacted(admin.settings(self.topics.client, real(topic)))
 
     def _with_archive(self, there: History, identity: str) -> History:
+        if self.root is None:
+            return there
         archive = TopicArchive(self.root, there.partition.topic)
         if not archive.exists():
             return there
@@ -172,8 +175,10 @@ class _Found:
         """The first offset of a time, if one is asked for: what is archived was there before."""
         if time is None:
             return otherwise
+        if self.root is None or not there.parts:
+            return in_topic
         archive = TopicArchive(self.root, there.partition.topic)
-        found = kept_at_time(archive, there.partition.number, time) if there.parts else None
+        found = kept_at_time(archive, there.partition.number, time)
         return in_topic if found is None else found
 
 

@@ -114,17 +114,27 @@ def target(app: App, settings: Settings, name: str) -> Target:
             "what is read from files cannot be compared: only topics are read again",
             got=files,
         )
-    output = _output(program, name)
+    output = output_named(program, name)
     part_for(program, output)  # an error if it cannot be computed here
+    _require_same(remembered(program, settings), shape(program), settings.checkpoint_of(app.name))
+    return opened(program, output, settings)
+
+
+def remembered(program: Program, settings: Settings) -> Shape:
+    """The program as it has run here."""
     folder = settings.checkpoint_of(program.name)
-    before = upgrades.read(folder)
-    if before is None or not (folder / "id").exists():
+    found = upgrades.read(folder)
+    if found is None or not (folder / "id").exists():
         raise InputError(
             f"nothing is known of the application {program.name!r}", where=folder,
             hint="has it run here?",
         )  # fmt: skip
-    _require_same(before, shape(program), folder)
-    client = kafka.client(settings)
+    return found
+
+
+def opened(program: Program, output: OutputSpec, settings: Settings) -> Target:
+    """The output as a program that has run here writes it."""
+    folder, client = settings.checkpoint_of(program.name), kafka.client(settings)
     places = places_of(replace(program, outputs=(output,)), settings, client, _quiet)
     destination = destination_of(output.sink, places)
     if destination is None:
@@ -148,7 +158,7 @@ def unreadable(output: OutputSpec) -> InputError:
     )
 
 
-def _output(program: Program, name: str) -> OutputSpec:
+def output_named(program: Program, name: str) -> OutputSpec:
     """By its name, or the end of it, where only one has it."""
     known = {output.name: output for output in program.outputs}
     found = [each for each in known if each == name] or [

@@ -11,7 +11,7 @@ import os
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ from riverrun.outputs import (
 from riverrun.schema import quoted
 from riverrun.sinks.folders import Folder, arrow_schema, require_staged, shaped, shown
 from riverrun.sinks.journal import HOME, Batch, Journal
+from riverrun.versions import Version
 
 KEY = b"riverrun.key"
 SIGN = "__change"
@@ -69,6 +70,10 @@ class Delta(Sink):
 
     def destination(self, places: Places) -> Destination:
         return DeltaFolder(self)
+
+    def beside(self, version: Version) -> Delta:
+        name, folder = (version.with_dashes(each) for each in (self.name, self.folder))
+        return replace(self, name=name, folder=folder)
 
     def owns(self) -> str:
         return self.folder

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,6 +30,7 @@ from riverrun.outputs import (
 from riverrun.schema import Schema, quoted
 from riverrun.sinks.folders import Folder, arrow_schema, require_staged, shaped, shown
 from riverrun.sinks.journal import Batch, Journal
+from riverrun.versions import Version
 
 CHANGE = ("change", "revision")
 """What files hold of a change beside its row: "+" or "-", and which version of its key it is."""
@@ -78,6 +79,10 @@ class Parquet(Sink):
 
     def destination(self, places: Places) -> Destination:
         return ParquetFolder(self)
+
+    def beside(self, version: Version) -> Parquet:
+        name, folder = (version.with_dashes(each) for each in (self.name, self.folder))
+        return replace(self, name=name, folder=folder)
 
     def owns(self) -> str:
         return self.folder

@@ -9,7 +9,7 @@ import re
 import sqlite3
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,7 @@ from riverrun.sinks.database import (
 )
 from riverrun.sinks.progress import Progress, checksum, done, refuse_if_fenced, taken_over
 from riverrun.sinks.sqlite_renewal import SqliteRenewal
+from riverrun.versions import Version
 
 Row = tuple[Any, ...]
 
@@ -85,6 +86,11 @@ class Sqlite(Sink):
     def place(self) -> Hashable:
         """All tables of a file are written in one transaction."""
         return (Sqlite, self.file)
+
+    def beside(self, version: Version) -> Sqlite:
+        named = version.table(self.table)
+        check_table(named, named)
+        return replace(self, table=named)
 
     def needs(self) -> frozenset[Need]:
         return frozenset({"one machine"})

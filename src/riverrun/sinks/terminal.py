@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from riverrun.arguments import checked
 from riverrun.outputs import Delivery, Guarantee, Places, Sink
 from riverrun.schema import Schema
+from riverrun.versions import Version
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,10 @@ class Screen(Sink):
 
     def named_after(self, origin: str) -> Screen:
         return replace(self, name=f"screen:{origin}") if self.name == "screen" else self
+
+    def beside(self, version: Version) -> Screen:
+        """Each run has its own."""
+        return self
 
 
 @checked

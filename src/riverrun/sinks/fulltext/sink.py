@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from riverrun.arguments import checked, names
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.outputs import Delivery, Destination, Guarantee, Need, Places, Sink
 from riverrun.schema import UNREADABLE, Schema
+from riverrun.versions import Version
 
 TEXTS = ("VARCHAR", "VARCHAR[]")
 WITH_STOP_WORDS = (
@@ -71,6 +72,12 @@ class SearchIndex(Sink):
 
     def located(self, home: str | Path) -> Path:
         return Path(self.folder) if self.folder else folder_of(self.index, Path(home))
+
+    def beside(self, version: Version) -> SearchIndex:
+        named = version.with_dashes(self.index)
+        check_name(named, "a search index", named)
+        folder = self.folder and version.with_dashes(self.folder)
+        return replace(self, index=named, folder=folder)
 
     def owns(self) -> str:
         return self.folder or f"the search index {self.index}"
@@ -149,7 +156,7 @@ def stopped_words(
     return found
 
 
-def check_name(name: str, what: str, at: Location) -> None:
+def check_name(name: str, what: str, at: object) -> None:
     """It becomes a folder, or the beginning of keys."""
     if not re.fullmatch(r"[^\W_][\w.-]{,99}", name):
         raise ProgramError(

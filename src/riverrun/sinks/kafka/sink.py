@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from riverrun.arguments import checked
 from riverrun.errors import ProgramError, caller
 from riverrun.formats import JSON, Format, format_of
 from riverrun.outputs import Delivery, Destination, Guarantee, Places, Sink
 from riverrun.schema import METADATA, Schema
+from riverrun.versions import Version
 
 HEADERS = dict(METADATA)["_headers"]
 
@@ -61,6 +62,9 @@ class Topic(Sink):
     def place(self) -> Hashable:
         """All topics are written in one transaction."""
         return Topic
+
+    def beside(self, version: Version) -> Topic:
+        return replace(self, name=version.topic(self.name))
 
     def kafka_topic(self) -> str:
         return self.name

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from riverrun.arguments import checked
 from riverrun.outputs import Delivery, Destination, Guarantee, Need, Places, Sink
 from riverrun.schema import Schema
 from riverrun.sinks.database import check_table, refuse_columns
 from riverrun.sinks.postgresql.types import column_type
+from riverrun.versions import Version
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,11 @@ class Postgres(Sink):
     def place(self) -> Hashable:
         """All tables are written in one transaction."""
         return Postgres
+
+    def beside(self, version: Version) -> Postgres:
+        named = version.table(self.table)
+        check_table(named.rpartition(".")[2], named)
+        return replace(self, table=named)
 
     def needs(self) -> frozenset[Need]:
         return frozenset({"PostgreSQL"})

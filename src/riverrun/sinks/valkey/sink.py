@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -13,6 +13,7 @@ from riverrun.durations import Duration, duration_text, microseconds
 from riverrun.errors import ConfigError, Location, ProgramError, caller
 from riverrun.outputs import Delivery, Destination, Guarantee, Places, Sink
 from riverrun.schema import UNREADABLE, Schema
+from riverrun.versions import Version
 
 Values = Literal["json", "hash"]
 OWN = "riverrun"
@@ -69,6 +70,9 @@ class Cache(Sink):
     def place(self) -> Hashable:
         """All caches of a server are written in one transaction."""
         return (Cache, self.url)
+
+    def beside(self, version: Version) -> Cache:
+        return replace(self, cache=version.with_dashes(self.cache))
 
     def owns(self) -> str:
         return f"the cache {self.cache}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from riverrun.arguments import checked
@@ -15,6 +15,7 @@ from riverrun.schema import UNREADABLE, Schema
 from riverrun.sinks.database import LONGEST_NAME, refuse_columns
 from riverrun.sinks.postgresql.types import column_type as postgres_type
 from riverrun.sinks.sqlite_file import column_type as sqlite_type
+from riverrun.versions import Version
 
 FILE = "views.sqlite"
 OWN = "riverrun_"
@@ -75,6 +76,11 @@ class View(Sink):
     def needs(self) -> frozenset[Need]:
         return frozenset({"views"})
 
+    def beside(self, version: Version) -> View:
+        named = version.table(self.view)
+        _check(named, named)
+        return replace(self, view=named)
+
     def owns(self) -> str:
         return f"the view {self.view}"
 
@@ -86,7 +92,11 @@ def view(name: str, *, changes: Duration = "1 hour") -> View:
     It is kept in the SQLite file of the settings' home, or, where they say `views = "postgres"`,
     in PostgreSQL. `changes` is how long followers can be away without missing one.
     """
-    at = caller()
+    _check(name, at := caller())
+    return View(name, microseconds(changes, at))
+
+
+def _check(name: str, at: object) -> None:
     if not re.fullmatch(r"[^\W\d]\w*", name) or len(name.encode()) > LONGEST_NAME:
         raise ProgramError(
             "the name of a view starts with a letter and has letters, digits and _, at most "
@@ -96,4 +106,3 @@ def view(name: str, *, changes: Duration = "1 hour") -> View:
         )
     if name.lower().startswith((OWN, "sqlite_")):
         raise ProgramError(f"the name {name!r} is taken", where=at, hint="choose another one")
-    return View(name, microseconds(changes, at))

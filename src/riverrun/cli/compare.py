@@ -1,0 +1,167 @@
+"""`riverrun compare`: how the results of two versions differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from riverrun import exact
+from riverrun.app import App
+from riverrun.cli import options, say_json
+from riverrun.cli.grid import print_grid
+from riverrun.cli.program_file import load_app
+from riverrun.config import Settings
+from riverrun.errors import InputError
+from riverrun.versions import CURRENT, Version
+
+if TYPE_CHECKING:
+    from riverrun.runtime.compare import Compared, Stood
+    from riverrun.runtime.comparison import Difference
+
+LONGEST = 100
+"""Letters of a value."""
+
+
+@click.command("compare")
+@click.argument("app")
+@click.argument("first")
+@click.argument("second")
+@click.argument("output", required=False)
+@click.option(
+    "--limit", type=click.IntRange(0), default=20, show_default=True, metavar="N",
+    help="Most differences, and most windows, to list.",
+)  # fmt: skip
+@options.brokers_option
+@options.json_option
+def command(
+    app: str,
+    first: str,
+    second: str,
+    output: str | None,
+    *,
+    limit: int,
+    brokers: str | None,
+    as_json: bool,
+) -> None:
+    """Show how results of the version SECOND of APP differ from those of FIRST, as they stand now.
+
+    `current` is what `riverrun run` runs. All outputs that both have and that can be read back are
+    compared, or the one that is named. Both may be running: the positions in the input that each
+    has come to are told. Exit code 1 if anything differs.
+
+    \b
+    riverrun compare shop current v2
+    riverrun compare shop current v2 per_user --limit 100
+    riverrun compare shop v2 v3 --json
+    """
+    # Spark only when it is needed
+    from riverrun.runtime.compare import compare, shared, side  # noqa: PLC0415
+
+    settings = options.settings(brokers)
+    programs = _programs(app, (first, second), settings)
+    one, other = (side(programs[each], each, settings) for each in (first, second))
+    found, left = [], {}
+    for name in shared(one, other, output):
+        try:
+            found.append(compare(name, one, other, settings, limit=limit))
+        except InputError as error:
+            if output is not None:
+                raise
+            left[name] = error.fact
+    if as_json:
+        say_json({"compared": [each.as_dict() for each in found], "left_out": left})
+    else:
+        _show(found, left)
+    if not all(each.same for each in found):
+        raise SystemExit(1)
+
+
+def _programs(app: str, versions: tuple[str, str], settings: Settings) -> dict[str, App]:
+    """The programs as they were deployed. What the current one writes is told by the other one's:
+    its own file may be another by now."""
+    from riverrun.runtime.deployments import require  # noqa: PLC0415 - Spark only when needed
+
+    named = [each for each in versions if each != CURRENT]
+    if len(set(versions)) < 2:
+        raise InputError("a version is compared with another one", got=" and ".join(versions))
+    found = {}
+    for each in named:
+        entry = require(settings, Version.named(app, each))
+        found[each] = load_app(Path(entry.file))
+        if found[each].name != app:
+            raise InputError(f"the program of {each} is another now", where=entry.file)
+    return {CURRENT: found[named[0]], **found}
+
+
+def _show(found: list[Compared], left: dict[str, str]) -> None:
+    for each in found:
+        for line in _lines(each):
+            click.echo(line)
+        if each.windows:
+            columns = ("window", each.first.version, each.second.version)
+            counts = ("missing", "extra", "other")
+            rows = [
+                (w.window, *(f"{n:,}" for n in (w.wanted, w.found, w.missing, w.extra, w.other)))
+                for w in each.windows
+            ]
+            print_grid((*columns, *counts), rows, numbers={*columns[1:], *counts})
+    for name, why in left.items():
+        click.secho(f"{name}: not compared, {why}", dim=True, err=True)
+
+
+def _lines(found: Compared) -> Iterator[str]:
+    yield _summary(found)
+    yield f"  {_standing(found.first)}"
+    yield f"  {_standing(found.second)}"
+    if not found.same_input:
+        yield f"  not the same input: {_apart(found)}"
+    for version, columns in (
+        (found.first.version, found.columns.first_only),
+        (found.second.version, found.columns.second_only),
+    ):
+        if columns:
+            yield f"  only in {version}: {', '.join(columns)}"
+    if found.columns.other_types:
+        yield f"  of another type: {', '.join(found.columns.other_types)}"
+    for difference in found.differences:
+        yield f"  {_difference(difference, found)}"
+    told = found.missing + found.extra + found.other
+    if told > len(found.differences):
+        yield f"  … and {told - len(found.differences):,} more"
+
+
+def _summary(found: Compared) -> str:
+    if found.same:
+        return f"{found.output}: the same {found.first.rows:,} rows"
+    counts = (("missing", found.missing), ("extra", found.extra), ("other", found.other))
+    words = ", ".join(f"{count:,} {word}" for word, count in counts if count)
+    return f"{found.output}: {found.second.rows:,} rows instead of {found.first.rows:,}: {words}"
+
+
+def _apart(found: Compared) -> str:
+    if not found.ahead:
+        return "they have read as much, of other partitions"
+    word = "less" if found.ahead > 0 else "more"
+    return f"{found.second.version} has read {abs(found.ahead):,} records {word}"
+
+
+def _standing(stood: Stood) -> str:
+    read = ", ".join(f"{name} up to {end:,}" for name, end in sorted(stood.read.items()))
+    return f"{stood.version}: batch {stood.batch:,}; {read or 'nothing read'}"
+
+
+def _difference(found: Difference, of: Compared) -> str:
+    words = [f"{found.kind:<7}", exact.dumps(found.key)]
+    for name in found.columns:
+        one, other = (_short(exact.dumps(row[name])) for row in (found.wanted, found.found))
+        words.append(f"{name}: {one} in {of.first.version}, {other} in {of.second.version}")
+    if not found.columns:
+        words.append(_short(exact.dumps(found.found if found.wanted is None else found.wanted)))
+    return "  ".join(words)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

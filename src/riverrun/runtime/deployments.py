@@ -1,0 +1,152 @@
+"""The history of deployments of an application: one file that is only added to."""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import json
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from riverrun import private
+from riverrun.config import Settings, named
+from riverrun.errors import InputError
+from riverrun.runtime import runs
+from riverrun.runtime.applications import application
+from riverrun.versions import CURRENT, Version
+
+FOLDER = "deployments"
+
+Event = Literal["deployed", "retired"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the history."""
+
+    event: Event
+    version: str
+    at: str
+    by: str
+    """Who, and on which machine."""
+    file: str = ""
+    """The program."""
+    sha256: str = ""
+    """Of the program's file as it was then."""
+    start: str = ""
+    """From where it began: a time, `beginning`, `state`, or empty for where the program says."""
+    made: list[dict[str, str]] = field(default_factory=list)
+    """What is its own, to be removed with it."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A version that was deployed, and what has become of it."""
+
+    entry: Entry
+    state: str
+    """As of applications (`running`, `stopped` …), `replaced` by another deployment of the same
+    version, or `retired`."""
+
+    def as_dict(self) -> dict[str, Any]:
+        facts = asdict(self.entry)
+        facts["from"] = facts.pop("start")
+        del facts["event"]
+        return {**facts, "state": self.state}
+
+
+def note(settings: Settings, of: str, entry: Entry) -> None:
+    """Adds a line, for good."""
+    private.folder(settings.home / FOLDER)
+    with private.opened(_file(settings, of), "a") as file:
+        file.write(json.dumps(asdict(entry)) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def deployed(version: Version, program: Path, **facts: Any) -> Entry:
+    digest = hashlib.sha256(program.read_bytes()).hexdigest()
+    return Entry("deployed", version.name, _now(), _who(), str(program.absolute()), digest, **facts)
+
+
+def retired(version: Version) -> Entry:
+    return Entry("retired", version.name, _now(), _who())
+
+
+def entries(settings: Settings, of: str) -> list[Entry]:
+    try:
+        lines = _file(settings, of).read_text().splitlines()
+    except FileNotFoundError:
+        return []
+    return [Entry(**json.loads(line)) for line in lines]
+
+
+def standing(settings: Settings, version: Version) -> Entry | None:
+    """The last deployment of a version that is not retired."""
+    mine = [each for each in entries(settings, version.of) if each.version == version.name]
+    return mine[-1] if mine and mine[-1].event == "deployed" else None
+
+
+def require(settings: Settings, version: Version) -> Entry:
+    found = standing(settings, version)
+    if found is None:
+        there = versions(settings, version.of)
+        raise InputError(
+            f"there is no version {version.name!r} of {version.of!r}",
+            hint=f"there is {', '.join(there)}" if there else "`riverrun deploy` makes one",
+        )
+    return found
+
+
+def versions(settings: Settings, of: str) -> list[str]:
+    """Those that are deployed and not retired."""
+    names = dict.fromkeys(each.version for each in entries(settings, of))
+    return [name for name in names if standing(settings, Version(of, name))]
+
+
+def deployments(settings: Settings, of: str) -> Iterator[Deployment]:
+    """The current one first, if it has run here, then all that ever were, in their order."""
+    if (current := _current(settings, of)) is not None:
+        yield current
+    found = entries(settings, of)
+    for number, entry in enumerate(found):
+        if entry.event == "deployed":
+            later = [each for each in found[number + 1 :] if each.version == entry.version]
+            yield Deployment(entry, _state(settings, Version(of, entry.version), later))
+
+
+def _current(settings: Settings, of: str) -> Deployment | None:
+    folder = settings.checkpoint_of(of)
+    if not (folder / "lock").exists():
+        return None
+    run = runs.last(folder)
+    at = "" if "started_at" not in run else _text(run["started_at"])
+    entry = Entry("deployed", CURRENT, at, run.get("host") or "", run.get("program") or "")
+    return Deployment(entry, application(settings, of).state)
+
+
+def _state(settings: Settings, version: Version, later: list[Entry]) -> str:
+    if later:
+        return "replaced" if later[0].event == "deployed" else "retired"
+    return application(settings, version.application).state
+
+
+def _file(settings: Settings, of: str) -> Path:
+    return settings.home / FOLDER / f"{named(of)}.jsonl"
+
+
+def _who() -> str:
+    return f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _text(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

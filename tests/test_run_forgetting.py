@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
 import runpy
 import sqlite3
 import struct
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import psycopg
@@ -94,13 +95,15 @@ def traces(home: Path, name: str, secrets: list[str] = SECRETS) -> list[str]:
     needles += [base64.b64encode(each.encode())[:-4] for each in secrets]
     needles += [base64.b64encode(b"xx" + each.encode())[4:-4] for each in secrets]
     found = []
-    for path in home.rglob("*"):
+    # Spark deletes files meanwhile: neither a folder nor a file that has gone stops this
+    for path in (Path(folder, file) for folder, _, files in os.walk(home) for file in files):
         empty = path.suffix in (".index", ".timeindex")  # of the broker: 10 MB each
         theirs = any(f"{name}-{topic}-" in str(path) for topic in ("orders", "commands"))
         if theirs or empty or path.suffix == ".py" or not path.is_file():
             continue
-        if any(each in data for data in pieces(path, 100) for each in needles):
-            found.append(str(path))
+        with suppress(FileNotFoundError):
+            if any(each in data for data in pieces(path, 100) for each in needles):
+                found.append(str(path))
     return found
 
 

@@ -107,11 +107,11 @@ def test_no_batch_no_lesson():
 @pytest.mark.broker
 def test_the_planner_reads_as_much_as_the_pacer_allows(broker, tmp_path):
     admin.create_topic(broker, "paced", partitions=2)
-    produce(broker, "paced", [{"n": n} for n in range(5_000)], partitions=2)
+    produce(broker, "paced", [{"n": n} for n in range(10_000)], partitions=2)
     app = rr.App("paced")
     app.stream("paced", schema="n int").to("paced-out")
     at = [0.0]
-    pacer = Pacer(1_000, 5.0, clock=lambda: at[0])
+    pacer = Pacer(2_000, 5.0, clock=lambda: at[0])
     job = Circumstances(app.program(), pacer, lambda: None, tmp_path)
     plan = KafkaPlanner(job, KafkaTopics(broker))
     offset, read = plan.first(), []
@@ -119,7 +119,7 @@ def test_the_planner_reads_as_much_as_the_pacer_allows(broker, tmp_path):
         before, offset = offset, plan.next(offset)
         read.append(sum(offset.ends.values()) - sum(before.ends.values()))
         at[0] += seconds
-    assert read == [1_000, 500, 500, 1_000, 1_000]
+    assert read == [2_000, 1_000, 1_000, 2_000, 2_000]
 
 
 def test_a_time_that_cannot_be_read_is_one_clear_error_before_anything_starts(tmp_path, riverrun):

@@ -8,9 +8,9 @@ from collections.abc import Callable
 FIRST = 100_000
 """Records of the first batch: nothing is known yet."""
 
-LEAST = 100
-ENOUGH = 1_000
-"""Batches of fewer records say nothing of how long more would take."""
+LEAST = ENOUGH = 1_000
+"""Batches of fewer records say nothing of how long more would take. None is made of fewer: where
+other work fills the machine they take as long, and it would take many to find that out."""
 
 SLACK = 0.2
 """Within this share of the wanted time, the size stays as it is."""

@@ -82,7 +82,8 @@ def command(
 def _programs(app: str, versions: tuple[str, str], settings: Settings) -> dict[str, App]:
     """The programs as they were deployed. What the current one writes is told by the other one's:
     its own file may be another by now."""
-    from riverrun.runtime.deployments import require  # noqa: PLC0415 - Spark only when needed
+    # Spark only when it is needed
+    from riverrun.runtime.deployments import changed_since, require  # noqa: PLC0415
 
     named = [each for each in versions if each != CURRENT]
     if len(set(versions)) < 2:
@@ -93,6 +94,9 @@ def _programs(app: str, versions: tuple[str, str], settings: Settings) -> dict[s
         found[each] = load_app(Path(entry.file))
         if found[each].name != app:
             raise InputError(f"the program of {each} is another now", where=entry.file)
+        if changed_since(entry):
+            text = f"warning: {entry.file} is not what runs as {each}: outputs are looked for by it"
+            click.secho(text, fg="yellow", err=True)
     return {CURRENT: found[named[0]], **found}
 
 

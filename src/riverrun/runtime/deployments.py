@@ -51,7 +51,7 @@ class Deployment:
     entry: Entry
     state: str
     """As of applications (`running`, `stopped` …), `replaced` by another deployment of the same
-    version, or `retired`."""
+    version, `retired`, or `gone`, without a checkpoint."""
 
     def as_dict(self) -> dict[str, Any]:
         facts = asdict(self.entry)
@@ -70,8 +70,17 @@ def note(settings: Settings, of: str, entry: Entry) -> None:
 
 
 def deployed(version: Version, program: Path, **facts: Any) -> Entry:
-    digest = hashlib.sha256(program.read_bytes()).hexdigest()
-    return Entry("deployed", version.name, _now(), _who(), str(program.absolute()), digest, **facts)
+    file = str(program.absolute())
+    return Entry("deployed", version.name, _now(), _who(), file, _digest(program), **facts)
+
+
+def changed_since(entry: Entry) -> bool:
+    """Whether the file is not what was deployed."""
+    return _digest(Path(entry.file)) != entry.sha256
+
+
+def _digest(program: Path) -> str:
+    return hashlib.sha256(program.read_bytes()).hexdigest()
 
 
 def retired(version: Version) -> Entry:
@@ -133,6 +142,8 @@ def _current(settings: Settings, of: str) -> Deployment | None:
 def _state(settings: Settings, version: Version, later: list[Entry]) -> str:
     if later:
         return "replaced" if later[0].event == "deployed" else "retired"
+    if not (settings.checkpoint_of(version.application) / "lock").exists():
+        return "gone"  # somebody has deleted its checkpoint
     return application(settings, version.application).state
 
 

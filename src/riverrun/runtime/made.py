@@ -15,6 +15,7 @@ from riverrun.errors import InputError
 from riverrun.kafka import admin
 from riverrun.outputs import OutputSpec, Sink
 from riverrun.schema import quoted
+from riverrun.sinks.database import PATIENCE
 from riverrun.sinks.delta_folder import Delta
 from riverrun.sinks.fulltext.sink import SearchIndex
 from riverrun.sinks.parquet_folder import Parquet
@@ -103,7 +104,7 @@ class Premises:
                 with connect(postgres.ensure(self.settings)) as own:
                     own.execute(f"DROP TABLE {_regclass(fact)}")
             case "sqlite":
-                with closing(sqlite3.connect(fact["file"])) as file, file:
+                with closing(sqlite3.connect(fact["file"], timeout=PATIENCE)) as file, file:
                     file.execute(f"DROP TABLE {quoted(fact['name'])}")
             case "folder":
                 shutil.rmtree(fact["name"])

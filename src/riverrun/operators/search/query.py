@@ -84,13 +84,27 @@ def stored(given: Mapping[str, Any]) -> Stored:
         raise InputError(
             "a stored query has a query, or a condition", hint='query="…" or where="…"'
         )
-    metadata = given.get("metadata") or {}
+    metadata = given.get("metadata")
+    metadata = {} if metadata is None else metadata
     if not isinstance(metadata, dict):
         raise InputError("metadata are names with values", where="metadata", got=shown(metadata))
     if given.get("watch") not in (None, True, False):
         raise InputError("watch is true or false", where="watch", got=shown(given["watch"]))
     told = json.dumps(metadata, ensure_ascii=False)
     return Stored(name, query, where, owner, told, bool(given.get("watch")))
+
+
+def with_metadata(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of a table of queries, whose metadata are a text, in JSON; an empty one is none."""
+    text = row.get("metadata")
+    if not text or text.isspace():
+        return {**row, "metadata": None}
+    try:
+        return {**row, "metadata": json.loads(text)}
+    except ValueError as error:
+        raise InputError(
+            "metadata are not JSON", where="metadata", got=shown(text), hint='{"name": "value"}'
+        ) from error
 
 
 def _text(given: Mapping[str, Any], part: str) -> str | None:

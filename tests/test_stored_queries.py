@@ -88,6 +88,9 @@ def test_other_parts_that_are_wrong_are_refused():
     assert refusal("a", where="pricee < 1")["fact"] == "there is no column 'pricee'"
     assert refusal("a", where="price")["fact"] == "a condition is true or false"
     assert refusal("a", where="true), (false")["fact"] == "an expression gives one value"
+    assert refusal("a", where=" -- none")["fact"] == "a condition is empty"
+    assert refusal("a", where="id = 1; DROP TABLE x")["where"] == "character 7 of the condition"
+    assert refusal("a", where="at > '' AND id = ;")["where"] == "character 18 of the condition"
     assert refusal("a", where="random() < 1")["fact"].startswith("random() cannot be used")
     assert refusal("a", name="two words")["where"] == "name"
     assert refusal("a", colour="red")["fact"] == "a stored query has no 'colour'"

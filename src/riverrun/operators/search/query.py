@@ -12,6 +12,7 @@ from typing import Any
 
 from riverrun.errors import InputError, Location, ProgramError
 from riverrun.kernels import sql
+from riverrun.kernels.trying import can_be_tried
 from riverrun.operators.match.clauses import Expression
 from riverrun.operators.match.text import Text
 from riverrun.operators.match.trees import tree_of, written
@@ -23,6 +24,8 @@ from riverrun.schema import Schema
 
 PARTS = ("name", "query", "where", "owner", "metadata", "watch")
 """What is said of a query."""
+NOTHING = '"row"()'
+"""What brackets with nothing in them are in SQL."""
 LONGEST_NAME, LONGEST_QUERY, MOST_BYTES = 255, 16_384, 65_536
 
 
@@ -142,6 +145,8 @@ def condition(text: str, over: Over) -> str:
     try:
         tree = tree_of(_Condition(text, over.at), Expression(text, 0), over.schema.names)
         made = written(tree)
+        if made == NOTHING:
+            raise InputError("a condition is empty", where="the condition", hint="leave it out")
         found = sql.type_of(made, over.schema, over.at)
     except ProgramError as error:
         where = error.where if isinstance(error.where, str) else "the condition"
@@ -149,5 +154,12 @@ def condition(text: str, over: Over) -> str:
     if found != "BOOLEAN":
         raise InputError(
             "a condition is true or false", where="the condition", got=f"{text}: {found}"
+        )
+    if not can_be_tried(made, over.schema, over.at):
+        raise InputError(
+            "a condition calls a function that cannot be tried",
+            where="the condition",
+            got=text,
+            hint="where a condition fails it does not hold: leave out error() and what calls it",
         )
     return made

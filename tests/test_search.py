@@ -30,7 +30,7 @@ SECOND = {
     "author": "bob", "price": "20.00", "stars": 2.0, "views": 5, "draft": True,
     "at": "2026-03-01T00:00:00", "day": "2026-03-01", "opens": "22:00:00", "tags": [],
 }  # fmt: skip
-THIRD = {"id": 3, "title": "Café Élève", "body": "Grüße aus Köln, 世界和平 und \uff21\uff22\uff23"}
+THIRD = {"id": 3, "title": "Café Élève", "body": "Grüße aus Köln, 世界和平 und \uff21\uff22\uff23 ΔΆΣΚΑΛΟΣ οδος"}
 
 
 @pytest.fixture
@@ -97,6 +97,10 @@ FINDS = {
     "CAFÉ": [3],
     "cafe\u0301": [3],
     "eleve": [3],
+    "δάσκαλος": [3],
+    "ΟΔΟΣ": [3],
+    "ΟΔΟΣ*": [3],
+    '"ΔΆΣΚΑΛΟΣ οδος"': [3],
     "grusse": [3],
     "GRÜSSE": [3],
     "koln": [3],
@@ -191,8 +195,10 @@ def test_words_that_were_found_are_marked_in_the_part_that_shows_most(index):
     [hit] = index.search("世界和").hits
     assert (
         hit.fragments["body"].marked("[", "]")
-        == "Grüße aus Köln, [世界和]平 und \uff21\uff22\uff23"
+        == "Grüße aus Köln, [世界和]平 und \uff21\uff22\uff23 ΔΆΣΚΑΛΟΣ οδος"
     )
+    [hit] = index.search("ΟΔΟΣ δάσκαλος").hits
+    assert hit.fragments["body"].marked("[", "]").endswith("[ΔΆΣΚΑΛΟΣ] [οδος]")
 
 
 def test_a_long_text_is_cut_around_its_words_and_between_others(tmp_path):

@@ -189,6 +189,30 @@ def test_odd_texts_do_no_harm():
     assert not driver.outputs["dead"]
 
 
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ("δάσκαλος", "ΔΆΣΚΑΛΟΣ"),
+        ("ΟΔΟΣ", "οδος"),
+        ("οδός", "ΟΔΟΣ"),
+        ('"ΟΔΟΣ ΜΗΧΑΝΙΚΟΣ"', "οδός μηχανικός"),
+        ("ΟΔΟΣ*", "οδός"),
+        ("οδοσσ~", "οδός"),
+        ("ԵՒ", "և"),
+        ("STRASSE", "Straße"),
+        ("straße", "STRASSE"),
+    ],
+)
+def test_capitals_make_no_difference_also_where_two_small_letters_share_one(asked, text):
+    driver = Driver(program(max_unindexed=2))
+    add(driver, "q", asked)
+    add(driver, "not", f"-{asked}")
+    send(driver, text)
+    driver.batch()
+    driver.end()
+    assert found(driver) == [(0, "q")]
+
+
 def test_lists_are_searched_by_their_values_and_times_by_range():
     driver = Driver(program())
     add(driver, "tag", "tags:news")

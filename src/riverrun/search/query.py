@@ -10,7 +10,7 @@ from typing import Any
 
 from tantivy import FieldType, Occur, Query
 
-from riverrun.sinks.fulltext.analysis import UNSPACED, asked
+from riverrun.sinks.fulltext.analysis import UNSPACED, asked, folded
 from riverrun.sinks.fulltext.grammar import NEAR, End, Grammar, unescaped
 from riverrun.sinks.fulltext.layout import Field, Layout
 from riverrun.sinks.fulltext.words import Token
@@ -83,7 +83,7 @@ class Asked(Grammar[Query]):
     def _beginning(self, own: Field, text: str) -> Query | None:
         """Not by its stem, which is that of another word; the last of several words counts."""
         plain = Field(own.column, own.type, own.kind, own.name).analyzer
-        *before, last = plain.analyze(text) or [""]
+        *before, last = plain.analyze(folded(text)) or [""]
         if not last:
             return None
         self._mark(own, lambda word: word.startswith(last))

@@ -57,7 +57,9 @@ def test_a_nice_value_out_of_range_is_refused(tmp_path: Path, given: str) -> Non
         config.load(start=tmp_path, environ={"RIVERRUN_NICE": given})
 
 
-def test_programs_with_views_give_way_unless_they_answer_commands(tmp_path: Path) -> None:
+def test_programs_with_views_give_way_unless_they_answer_commands_or_alert_people(
+    tmp_path: Path,
+) -> None:
     settings = config.load(start=tmp_path, environ={})
     asked = rr.App("looked-up")
     rows = asked.stream("rows", schema="k string")
@@ -65,6 +67,10 @@ def test_programs_with_views_give_way_unless_they_answer_commands(tmp_path: Path
     answering, found = baskets()
     per_type = found.events.group_by("type", name="per_type").agg(n=rr.count())
     per_type.to(rr.sinks.view("per_type"))
+    alerting = rr.App("alerting")
+    failures = alerting.stream("failures", schema="k string")
+    failures.alert(rr.alerts.sse("told"), group_by="k")
+    assert nice_of(alerting.program(), settings) == 0
     assert nice_of(asked.program(), settings) == 10
     assert nice_of(answering.program(), settings) == 0
     assert nice_of(answering.program(), replace(settings, nice=5)) == 5

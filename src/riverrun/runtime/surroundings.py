@@ -11,6 +11,7 @@ from riverrun.errors import ConfigError, TopicError
 from riverrun.kafka import admin
 from riverrun.kafka.topics import KafkaTopics
 from riverrun.kernels.program import Program
+from riverrun.operators.alert.spec import AlertSpec
 from riverrun.operators.decide.spec import Decide
 from riverrun.outputs import Need, Places, Sink
 from riverrun.partitions import real
@@ -71,11 +72,12 @@ def _needing(what: Need, program: Program) -> list[Sink]:
 
 
 def nice_of(program: Program, settings: Settings) -> int:
-    """Who looks something up goes before who writes it, unless somebody waits for replies."""
+    """Who looks something up goes before who writes it, unless somebody waits for replies, or is
+    to be alerted."""
     if settings.nice is not None:
         return settings.nice
-    answers = any(step.does.kind == Decide.kind for step in program.steps)
-    return NICE if _needing("views", program) and not answers else 0
+    awaited = any(step.does.kind in (Decide.kind, AlertSpec.kind) for step in program.steps)
+    return NICE if _needing("views", program) and not awaited else 0
 
 
 def check_surroundings(program: Program, client: dict[str, str], tell: Tell) -> None:

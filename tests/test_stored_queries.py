@@ -157,6 +157,16 @@ def test_stop_words_are_left_out_of_texts_and_queries_but_keep_their_places():
     assert [each["name"] for each in answers(driver) if "refused" in each] == ["none"]
 
 
+def test_each_character_of_a_language_without_spaces_counts_between_the_words_of_a_phrase():
+    driver = Driver(program())
+    add(driver, "two", '"data nurse"~2')
+    add(driver, "one", '"data nurse"~1')
+    send(driver, "data 上海 nurse", "data 上海市 nurse", "data 上 nurse")
+    driver.batch()
+    driver.end()
+    assert found(driver) == [(0, "two"), (2, "one"), (2, "two")]
+
+
 def test_odd_texts_do_no_harm():
     driver = Driver(program())
     for name, query in {

@@ -13,7 +13,7 @@ from itertools import combinations
 TEXT = ("title", "body")
 STEMMED = "body"
 STEMS = {"runs": "run", "running": "run", "rivers": "river", "cities": "citi", "city": "citi"}
-FOLDED = {"ß": "ss", "ø": "o", "æ": "ae"}
+FOLDED = {"ß": "ss", "ø": "o", "æ": "ae", "ς": "\u03c3", "ϐ": "β", "և": "եւ"}
 
 
 def unspaced(letter):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import riverrun as rr
 from failing import driver, fail, program, standing, told
 from riverrun.alerting import Alerts
+from riverrun.cli import alerts
 from riverrun.errors import InputError, ProgramError
-from riverrun.operators.alert.silences import Matcher, matcher_of
+from riverrun.operators.alert.silences import Matcher, length_of, matcher_of
 
 
 @pytest.mark.parametrize(
@@ -40,7 +42,7 @@ def test_a_silence_that_cannot_be_read_silences_nothing(body):
     [
         ({"title": "{servise} fails"}, "the template of title names 'servise', which is no column"),
         ({"text": "{service.upper}"}, "the template of text names 'service.upper'"),
-        ({"title": "{service!r}"}, "names 'service', which is no column"),
+        ({"title": "{service!r}"}, "a name in the template of title has no conversion"),
         ({"title": "{}"}, "names '', which is no column"),
         ({"title": "{service"}, "the template of title cannot be read"),
         ({"title": "{ms:{n}}"}, "a format that no value has"),
@@ -79,6 +81,9 @@ def test_a_group_cannot_have_the_columns_of_a_notification():
     ("made", "fact"),
     [
         (lambda: rr.alerts.webhook("host/path"), "a webhook is an address"),
+        (lambda: rr.alerts.webhook("http://a b/"), "a webhook is an address"),
+        (lambda: rr.alerts.webhook("https://host", timeout="0 seconds"), "a time to answer"),
+        (lambda: rr.alerts.webhook("https://host", headers={"Idempotency-key": "x"}), "the key of"),
         (lambda: rr.alerts.webhook("https://me:secret@host"), "holds a password"),
         (lambda: rr.alerts.webhook("https://host", headers={"A": "b\nC: d"}), "a header has"),
         (lambda: rr.alerts.webhook("https://host", headers={"A:": "b"}), "a header has"),
@@ -110,7 +115,7 @@ def test_a_matcher_is_a_column_and_what_it_has_to_be():
     assert matcher_of("service!=") == Matcher("service", "!=", "")
     assert matcher_of("service=~a|b") == Matcher("service", "=~", "a|b")
     assert matcher_of("service!~\n") == Matcher("service", "!~", "\n")
-    for wrong in ("service", "=pay", "", "service!pay"):
+    for wrong in ("service", "=pay", "", "service!pay", "service==pay", "service!==pay"):
         with pytest.raises(InputError, match="a matcher cannot be read"):
             matcher_of(wrong)
     for wrong in ("(", "a)|(b", "(?=a)", "\\"):
@@ -120,6 +125,30 @@ def test_a_matcher_is_a_column_and_what_it_has_to_be():
     assert not slow.holds({"service": "a" * 5_000 + "!"})
     assert not matcher_of("service=~a|b").holds({"service": "ab"})
     assert not matcher_of("service=~a").holds({"service": "a\n"})
+
+
+def test_a_silence_lasts_for_a_time():
+    assert length_of("2 seconds") == 2_000_000
+    with pytest.raises(InputError, match="a silence lasts for a time"):
+        length_of("0 seconds")
+
+
+@pytest.mark.parametrize(
+    ("effect", "running", "said"),
+    [(True, True, "ended\n"), (False, True, "ended, with its next batch\n"),
+     (False, False, "ended, when the application runs next\n")],
+)  # fmt: skip
+def test_people_are_told_when_what_they_said_is_in_effect(monkeypatch, effect, running, said):
+    class Known:
+        def __init__(self, application, brokers):
+            self.running = running
+
+        def unsilence(self, number):
+            return effect
+
+    monkeypatch.setattr(alerts, "Alerts", Known)
+    told = CliRunner().invoke(alerts.command, ["unsilence", "shop", "9f86d081"])
+    assert told.output == f"silence 9f86d081: {said}"
 
 
 def test_odd_letters_in_what_people_say_stop_nothing():

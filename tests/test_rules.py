@@ -222,6 +222,17 @@ def test_files_of_rules_are_toml_or_json(tmp_path):
         read_file(tmp_path / "bad.toml", "rule")
 
 
+def test_a_file_with_something_else_than_rules_or_queries_is_refused(tmp_path):
+    file = tmp_path / "typo.toml"
+    file.write_text('[[querry]]\nname = "a"\nquery = "river"')
+    with pytest.raises(InputError, match="the file has no queries") as caught:
+        read_file(file, "query")
+    assert caught.value.got == "querry"
+    file.write_text("")
+    with pytest.raises(InputError, match="the file has no rules"):
+        read_file(file, "rule")
+
+
 def test_a_thousand_rules_are_measured_next_to_one():
     report = Report()
     bench.measure(report, 4_000, 1_000, without_template=20)

@@ -30,7 +30,11 @@ SECOND = {
     "author": "bob", "price": "20.00", "stars": 2.0, "views": 5, "draft": True,
     "at": "2026-03-01T00:00:00", "day": "2026-03-01", "opens": "22:00:00", "tags": [],
 }  # fmt: skip
-THIRD = {"id": 3, "title": "Café Élève", "body": "Grüße aus Köln, 世界和平 und \uff21\uff22\uff23"}
+THIRD = {
+    "id": 3,
+    "title": "Café Élève",
+    "body": "Grüße aus Köln, 世界和平 und \uff21\uff22\uff23 ΔΆΣΚΑΛΟΣ οδος",
+}
 
 
 @pytest.fixture
@@ -73,6 +77,10 @@ FINDS = {
     "author:Ann*": [1],
     "price:9.99": [1],
     "price:>10": [2],
+    'price:>"10"': [2],
+    "views:-5": [],
+    "rivers\\~3": [],
+    'at:>"2026-01-31T00:00:00+01:00"': [2],
     "price:<=9.99": [1],
     "price:[9.99 TO 20]": [1, 2],
     "price:{9.99 TO 20]": [2],
@@ -97,6 +105,10 @@ FINDS = {
     "CAFÉ": [3],
     "cafe\u0301": [3],
     "eleve": [3],
+    "δάσκαλος": [3],
+    "ΟΔΟΣ": [3],
+    "ΟΔΟΣ*": [3],
+    '"ΔΆΣΚΑΛΟΣ οδος"': [3],
     "grusse": [3],
     "GRÜSSE": [3],
     "koln": [3],
@@ -137,6 +149,10 @@ WRONG = {
     "title:(a b)": ("title is compared with nothing", 1),
     "...": ("the query has no word to look for", 1),
     "()": ("something to look for is missing", 2),
+    "rivr~3": ("~ stands behind a word", 5),
+    '"river runs"~x': ("~ stands behind a word", 13),
+    "title:": (": stands between a column", 6),
+    "stars:NaN": ("'stars' is a number", 7),
 }
 
 
@@ -191,8 +207,10 @@ def test_words_that_were_found_are_marked_in_the_part_that_shows_most(index):
     [hit] = index.search("世界和").hits
     assert (
         hit.fragments["body"].marked("[", "]")
-        == "Grüße aus Köln, [世界和]平 und \uff21\uff22\uff23"
+        == "Grüße aus Köln, [世界和]平 und \uff21\uff22\uff23 ΔΆΣΚΑΛΟΣ οδος"
     )
+    [hit] = index.search("ΟΔΟΣ δάσκαλος").hits
+    assert hit.fragments["body"].marked("[", "]").endswith("[ΔΆΣΚΑΛΟΣ] [οδος]")
 
 
 def test_a_long_text_is_cut_around_its_words_and_between_others(tmp_path):

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 import riverrun as rr
 from derived import Writer
 from killing import killed_at
-from riverrun.errors import AlreadyRunning, ConfigError, ProgramError
+from riverrun.errors import AlreadyRunning, ConfigError, InputError, ProgramError
 from riverrun.search import Index
+from riverrun.sinks.fulltext.layout import VERSION
 from riverrun.sinks.fulltext.place import Place
 from thorough import examples
 
@@ -146,6 +147,18 @@ def test_an_index_of_other_columns_is_an_error_before_anything_is_written(tmp_pa
         writer(tmp_path, options={"language": "german"}, run=2).begin()
     assert caught.value.got == "languages: none, not t german"
     writer(tmp_path, run=2).begin()
+
+
+def test_an_index_whose_words_have_other_forms_is_neither_written_nor_searched(tmp_path):
+    writer(tmp_path).begin().put(0, {"id": 1, "t": "a"})
+    [layout] = tmp_path.rglob("layout.json")
+    layout.write_text(layout.read_text().replace(f'"version": {VERSION}', '"version": 1'))
+    with pytest.raises(ConfigError) as caught:
+        writer(tmp_path, run=2).begin()
+    assert caught.value.got == f"it was made by another version (1, not {VERSION})"
+    with pytest.raises(InputError, match="made by another version"):
+        Index(tmp_path).search("a")
+    assert Index(tmp_path).count() == 1
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path):

@@ -88,6 +88,9 @@ def test_other_parts_that_are_wrong_are_refused():
     assert refusal("a", where="pricee < 1")["fact"] == "there is no column 'pricee'"
     assert refusal("a", where="price")["fact"] == "a condition is true or false"
     assert refusal("a", where="true), (false")["fact"] == "an expression gives one value"
+    assert refusal("a", where=" -- none")["fact"] == "a condition is empty"
+    assert refusal("a", where="id = 1; DROP TABLE x")["where"] == "character 7 of the condition"
+    assert refusal("a", where="at > '' AND id = ;")["where"] == "character 18 of the condition"
     assert refusal("a", where="random() < 1")["fact"].startswith("random() cannot be used")
     assert refusal("a", name="two words")["where"] == "name"
     assert refusal("a", colour="red")["fact"] == "a stored query has no 'colour'"
@@ -154,6 +157,16 @@ def test_stop_words_are_left_out_of_texts_and_queries_but_keep_their_places():
     assert [each["name"] for each in answers(driver) if "refused" in each] == ["none"]
 
 
+def test_each_character_of_a_language_without_spaces_counts_between_the_words_of_a_phrase():
+    driver = Driver(program())
+    add(driver, "two", '"data nurse"~2')
+    add(driver, "one", '"data nurse"~1')
+    send(driver, "data 上海 nurse", "data 上海市 nurse", "data 上 nurse")
+    driver.batch()
+    driver.end()
+    assert found(driver) == [(0, "two"), (2, "one"), (2, "two")]
+
+
 def test_odd_texts_do_no_harm():
     driver = Driver(program())
     for name, query in {
@@ -184,6 +197,30 @@ def test_odd_texts_do_no_harm():
         (7, "word"),
     ]  # fmt: skip
     assert not driver.outputs["dead"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ("δάσκαλος", "ΔΆΣΚΑΛΟΣ"),
+        ("ΟΔΟΣ", "οδος"),
+        ("οδός", "ΟΔΟΣ"),
+        ('"ΟΔΟΣ ΜΗΧΑΝΙΚΟΣ"', "οδός μηχανικός"),
+        ("ΟΔΟΣ*", "οδός"),
+        ("οδοσσ~", "οδός"),
+        ("ԵՒ", "և"),
+        ("STRASSE", "Straße"),
+        ("straße", "STRASSE"),
+    ],
+)
+def test_capitals_make_no_difference_also_where_two_small_letters_share_one(asked, text):
+    driver = Driver(program(max_unindexed=2))
+    add(driver, "q", asked)
+    add(driver, "not", f"-{asked}")
+    send(driver, text)
+    driver.batch()
+    driver.end()
+    assert found(driver) == [(0, "q")]
 
 
 def test_lists_are_searched_by_their_values_and_times_by_range():

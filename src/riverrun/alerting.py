@@ -17,7 +17,7 @@ from riverrun.durations import Duration, microseconds
 from riverrun.errors import InputError, TopicError
 from riverrun.kafka.browse import Browser
 from riverrun.kafka.control import ControlLog
-from riverrun.operators.alert.silences import Silence, after, matcher_of, value_text
+from riverrun.operators.alert.silences import Silence, after, length_of, matcher_of, value_text
 
 SHORTEST = 4
 """Characters of an alert's name that are enough, if no other begins with them."""
@@ -113,7 +113,7 @@ class Alerts:
         if not made:
             raise InputError("a silence needs a matcher", hint="COLUMN=VALUE")
         chosen = self._meant(step, {each.column for each in made})
-        until = time.time_ns() // 1000 + microseconds(lasts, "lasts")
+        until = time.time_ns() // 1000 + length_of(lasts)
         silence = Silence(uuid.uuid4().hex[:8], tuple(made), until, by, comment or "")
         listed = [list(asdict(each).values()) for each in made]
         body = {**asdict(silence), "matchers": listed}
@@ -178,17 +178,20 @@ class Alerts:
             )
         return chosen
 
+    @property
+    def running(self) -> bool:
+        from riverrun.runtime import checkpoint  # noqa: PLC0415 - Spark only when it is needed
+
+        return checkpoint.holder(self.settings.checkpoint_of(self.application)) is not None
+
     def _send(self, commands: list[Command], timeout: Duration | None) -> bool:
         """Whether a running application has taken it."""
-        # what computes only when it is needed
-        from riverrun.delivery.status import last_status  # noqa: PLC0415
-        from riverrun.runtime import checkpoint  # noqa: PLC0415
+        from riverrun.delivery.status import last_status  # noqa: PLC0415 - as above
 
         end = self.log.send(*commands)
-        folder = self.settings.checkpoint_of(self.application)
         status = self.settings.run_of(self.application) / "status"
         give_up = time.monotonic() + (0 if timeout is None else microseconds(timeout) / 1e6)
-        while checkpoint.holder(folder) is not None and time.monotonic() < give_up:
+        while self.running and time.monotonic() < give_up:
             if (last_status(status) or {}).get("control", 0) >= end:
                 return True
             time.sleep(0.1)

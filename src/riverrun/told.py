@@ -271,10 +271,14 @@ def read_file(file: Path, noun: str) -> list[dict[str, Any]]:
             got=error,
             hint="it is TOML if its name ends with .toml, else JSON",
         ) from error
-    listed = found.get(noun, [found]) if isinstance(found, dict) else found
+    alone = [found] if isinstance(found, dict) and "name" in found else None
+    listed = found.get(noun, alone) if isinstance(found, dict) else found
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
         raise InputError(
-            f"the file has no {_several(noun)}", where=file, hint=f'[[{noun}]]\nname = "…"'
+            f"the file has no {_several(noun)}",
+            where=file,
+            got=", ".join(found) if isinstance(found, dict) else None,
+            hint=f'[[{noun}]]\nname = "…"',
         )
     return listed
 

@@ -15,6 +15,8 @@ from riverrun.sinks.viewing.sink import View, view
 
 ADDRESS = re.compile(r"[^\s@<>,;:\"()\[\]\\]+@[^\s@<>,;:\"()\[\]\\]+")
 """Of a mailbox. What it may hold beyond that is left to the servers of mail."""
+OWN = "idempotency-key"
+"""The header that tells notifications apart."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,10 @@ def webhook(
     """
     at = caller()
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts.scheme not in ("http", "https") or not parts.hostname or re.search(r"\s", url):
         raise ProgramError("a webhook is an address", where=at, got=url, hint="https://host/path")
+    if (patience := microseconds(timeout, at)) <= 0:
+        raise ProgramError("a webhook has a time to answer", where=at, got=f"timeout={timeout!r}")
     if parts.username or parts.password:
         raise ProgramError(
             "the address of a webhook holds a password", where=at, hint="use headers={…}"
@@ -82,10 +86,13 @@ def webhook(
     given = tuple(sorted((headers or {}).items()))
     for header, value in given:
         _refuse_header(header, value, at)
-    return Hook(f"webhook {shown}", url, given, microseconds(timeout, at))
+    return Hook(f"webhook {shown}", url, given, patience)
 
 
 def _refuse_header(name: str, value: str, at: Location) -> None:
+    if name.lower() == OWN:
+        fact = f"the header {name!r} is the key of each notification"
+        raise ProgramError(fact, where=at, hint="leave it out")
     named = re.fullmatch(r"[\w!#$%&'*+.^`|~-]+", name, re.ASCII)
     if not named or not value.isascii() or not value.isprintable():
         fact = "a header has a name, and a value of one line of ASCII"

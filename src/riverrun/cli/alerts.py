@@ -115,7 +115,7 @@ def ack(app: str, alert: str, as_json: bool, **given: Any) -> None:
     if as_json:
         say_json({"alert": found.alert, "step": found.step, "in effect": effect})
         return
-    click.echo(f"{found.alert}, {_group(found)}: acknowledged{_when(effect)}")
+    click.echo(f"{found.alert}, {_group(found)}: acknowledged{_when(alerts, effect)}")
 
 
 @command.command("silence")
@@ -145,7 +145,7 @@ def silence(app: str, matchers: tuple[str, ...], as_json: bool, **given: Any) ->
     if as_json:
         say_json({**made.data, "in effect": effect})
         return
-    click.echo(f"silence {made.id}: {_silence_text(made)}{_when(effect)}")
+    click.echo(f"silence {made.id}: {_silence_text(made)}{_when(alerts, effect)}")
 
 
 @command.command("unsilence")
@@ -159,11 +159,12 @@ def unsilence(app: str, id: str, brokers: str | None, as_json: bool) -> None:
     \b
     riverrun alerts unsilence shop 9f86d081
     """
-    effect = Alerts(app, brokers=brokers).unsilence(id)
+    alerts = Alerts(app, brokers=brokers)
+    effect = alerts.unsilence(id)
     if as_json:
         say_json({"id": id, "in effect": effect})
         return
-    click.echo(f"silence {id}: ended{_when(effect)}")
+    click.echo(f"silence {id}: ended{_when(alerts, effect)}")
 
 
 def _row(standing: Standing) -> tuple[str, ...]:
@@ -186,5 +187,7 @@ def _silence_text(silence: Silence) -> str:
     return f"{matchers} until {time_text(silence.until)}, by {silence.by}{comment}"
 
 
-def _when(effect: bool) -> str:
-    return "" if effect else ", when the application runs next"
+def _when(alerts: Alerts, effect: bool) -> str:
+    if effect:
+        return ""
+    return ", with its next batch" if alerts.running else ", when the application runs next"

@@ -12,6 +12,7 @@ from riverrun.asking import Asker
 from riverrun.cli import options, say_json
 from riverrun.cli.asked import ask, print_known, timeout_option
 from riverrun.cli.grid import print_grid
+from riverrun.cli.queried import Queried
 from riverrun.control import QUERY, REMOVE_QUERY
 from riverrun.errors import InputError
 from riverrun.queries import Queries, costs, step_of
@@ -39,7 +40,7 @@ def command() -> None:
     """
 
 
-@command.command("add")
+@command.command("add", cls=Queried)
 @click.argument("app")
 @click.argument("query")
 @click.option("--name", help="Of the query; without it, QUERY is a file.")
@@ -59,6 +60,7 @@ def add(app: str, query: str, **given: Any) -> None:
 
     \b
     riverrun queries add news 'kafka -spark' --name kafka --where "price < 20"
+    riverrun queries add news --name lakes -- '-river lake'
     riverrun queries add news saved.toml --timeout 60
 
     \b
@@ -123,7 +125,7 @@ def list_(app: str, step: str | None, everything: bool, brokers: str | None, as_
     print_known(queries, columns, everything=everything, as_json=as_json)
 
 
-@command.command("test")
+@command.command("test", cls=Queried)
 @click.argument("program", type=click.Path(path_type=Path))
 @click.argument("query")
 @click.option("--where", metavar="SQL", help="A condition over the document's columns.")

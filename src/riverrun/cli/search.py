@@ -11,6 +11,7 @@ import click
 
 from riverrun import exact
 from riverrun.cli import options
+from riverrun.cli.queried import Queried
 from riverrun.search import Found, Hit, Index
 
 LONGEST = 100
@@ -37,7 +38,7 @@ def command() -> None:
     """
 
 
-@command.command("index")
+@command.command("index", cls=Queried)
 @click.argument("index")
 @click.argument("query")
 @click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=10, show_default=True)
@@ -72,7 +73,7 @@ def index(index: str, query: str, **given: Any) -> None:
     click.secho(_summary(found, given["offset"], seconds), dim=True, err=True)
 
 
-@command.command("watch")
+@command.command("watch", cls=Queried)
 @click.argument("app")
 @click.argument("query")
 @click.option("--where", metavar="SQL", help="A condition over the document's columns.")

@@ -20,7 +20,11 @@ from riverrun.schema import UNFIT, Schema, first_line, literal, schema_of
 CLOCK_WORDS = frozenset(
     {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
 )
-
+MISTAKEN = ("current_localtime", "current_localtimestamp")
+"""Functions of the wall clock that DuckDB's catalogue calls consistent. So is age() of one time,
+which is the time until today."""
+UNSTABLE = "its result changes from run to run, so a replay would differ"
+AGGREGATES = "it aggregates; use .agg()"
 
 PUBLIC = "public"
 """What is computed inside of it from personal values is not personal: the program says so."""
@@ -77,14 +81,27 @@ def _functions() -> Mapping[str, str]:
     reasons: dict[str, str] = {}
     for name, kind, stability in rows.fetchall():
         if kind == "aggregate":
-            reasons.setdefault(name, "it aggregates; use .agg()")
+            reasons.setdefault(name, AGGREGATES)
         elif stability in ("VOLATILE", "CONSISTENT_WITHIN_QUERY") and name != "error":
-            reasons[name] = "its result changes from run to run, so a replay would differ"
+            reasons[name] = UNSTABLE
     for name in ("list", "first", "last", "min", "max", "sum", "count"):
-        reasons[name] = "it aggregates; use .agg()"
+        reasons[name] = AGGREGATES
     for name in ("unnest", "generate_subscripts"):
         reasons[name] = "an expression sees one row and gives one value; use .explode(…)"
-    return reasons
+    return {**reasons, **dict.fromkeys(MISTAKEN, UNSTABLE)}
+
+
+@cache
+def _macros() -> Mapping[str, tuple[str, ...]]:
+    """What macros are short for: the catalogue tells nothing else of them."""
+    rows = _checker().execute(
+        "SELECT function_name, macro_definition FROM duckdb_functions() "
+        "WHERE function_type = 'macro'"
+    )
+    found: dict[str, tuple[str, ...]] = {}
+    for name, definition in rows.fetchall():
+        found[name] = (*found.get(name, ()), definition)
+    return found
 
 
 @cache
@@ -258,6 +275,7 @@ def _name(node: dict[str, Any]) -> str:
 
 
 def _reason(node: dict[str, Any]) -> str:
+    """Why a node cannot stand in an expression; empty if it can."""
     if node.get("class") == "SUBQUERY":
         return "an expression sees one row; use a join or an aggregate step"
     if node.get("class") == "STAR":
@@ -265,10 +283,29 @@ def _reason(node: dict[str, Any]) -> str:
     if node.get("class") == "WINDOW":
         return "an expression sees one row; use .window(…).agg(…)"
     if node.get("class") == "COLUMN_REF" and node["column_names"][-1].lower() in CLOCK_WORDS:
-        return "its result changes from run to run, so a replay would differ"
+        return UNSTABLE
     if node.get("class") == "FUNCTION" and not node.get("is_operator"):
-        return _functions().get(str(node["function_name"]).lower(), "")
+        name = str(node["function_name"]).lower()
+        until_today = name == "age" and _arguments(node) < 2
+        return UNSTABLE if until_today else _functions().get(name) or _inside(name)
     return ""
+
+
+@cache
+def _inside(macro: str) -> str:
+    """Why what a macro is short for cannot stand in an expression."""
+    for definition in _macros().get(macro, ()):
+        for node in _nodes(f"SELECT ({definition})"):
+            itself = node.get("function_name") == macro  # with fewer arguments
+            if not itself and (reason := _reason(node)):
+                return reason
+    return ""
+
+
+def _arguments(node: dict[str, Any]) -> int:
+    """How many a function is given: `at.age()` is `age(at)`."""
+    chained = node["schema"] not in ("", "main") and not node["catalog"]
+    return len(node["arguments"]) + chained
 
 
 def _walk(value: Any) -> Iterator[dict[str, Any]]:

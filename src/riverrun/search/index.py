@@ -18,7 +18,7 @@ from riverrun.errors import ConfigError, InputError
 from riverrun.search.marks import Fragment, fragment
 from riverrun.search.query import Asked
 from riverrun.sinks.fulltext.documents import hashed
-from riverrun.sinks.fulltext.layout import KEY, ROW, Layout
+from riverrun.sinks.fulltext.layout import KEY, ROW, VERSION, Layout
 from riverrun.sinks.fulltext.place import Place, Shard, count
 from riverrun.sinks.fulltext.reading import rows_only, texts, typed
 from riverrun.sinks.fulltext.sink import HOME, folder_of
@@ -103,6 +103,18 @@ class Index:
                 hint="its files are damaged: delete the folder, and start the program with --fresh",
             ) from error
 
+    def _of_this_version(self) -> Layout:
+        """Words of another one would be looked for in a form that it does not have."""
+        found = self.layout
+        if found.version != VERSION:
+            raise InputError(
+                "the search index was made by another version",
+                where=self.folder,
+                got=f"{found.version}, not {VERSION}",
+                hint="delete the folder, and start the program with --fresh",
+            )
+        return found
+
     def search(
         self,
         query: str,
@@ -114,7 +126,7 @@ class Index:
         """The best hits first; `fields` are the columns that words are looked for in."""
         if limit < 0 or offset < 0:
             raise InputError("there are no fewer hits than none", got=(limit, offset))
-        layout = self.layout
+        layout = self._of_this_version()
         asked = Asked(layout, query, self._searched(layout, fields))
         found, total = list[_Candidate](), 0
         wanted = rows_only(layout, asked.query)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from riverrun.search.query import Mark
-from riverrun.sinks.fulltext.analysis import UNSPACED, composed, pairs
+from riverrun.sinks.fulltext.analysis import UNSPACED, composed, folded, pairs
 from riverrun.sinks.fulltext.layout import Field
 
 AROUND = 160
@@ -45,7 +45,7 @@ def fragment(field: Field, text: str, marks: Sequence[Mark]) -> Fragment | None:
 
 
 def _spans(field: Field, text: str, marks: Sequence[Mark]) -> Iterator[Span]:
-    for token in field.analyzer.pre_tokenize(text).tokens:
+    for token in field.analyzer.pre_tokenize(folded(text)).tokens:
         if any(mark(token.text) for mark in marks):
             yield token.char_offset_from, token.char_offset_to
     for run in UNSPACED.finditer(text):

@@ -10,9 +10,10 @@ from typing import Any
 
 from tantivy import FieldType, Occur, Query
 
-from riverrun.sinks.fulltext.analysis import UNSPACED, asked
-from riverrun.sinks.fulltext.grammar import NEAR, End, Grammar, unescaped
+from riverrun.sinks.fulltext.analysis import UNSPACED, asked, folded
+from riverrun.sinks.fulltext.grammar import End, Grammar
 from riverrun.sinks.fulltext.layout import Field, Layout
+from riverrun.sinks.fulltext.signs import beginning, word
 from riverrun.sinks.fulltext.words import Token
 
 TYPES = {
@@ -59,19 +60,19 @@ class Asked(Grammar[Query]):
         return Query.term_query(self.layout.schema, own.name, value)
 
     def whole(self, own: Field, token: Token, text: str) -> Query:
-        if token.kind == "word" and text.endswith("*"):
-            beginning = _escaped(text.removesuffix("*"))
-            return Query.regex_query(self.layout.schema, own.name, f"{beginning}{WHOLE_WORD}")
+        begins = beginning(token)
+        if begins is not None:
+            pattern = f"{_escaped(begins)}{WHOLE_WORD}"
+            return Query.regex_query(self.layout.schema, own.name, pattern)
         return Query.term_query(self.layout.schema, own.name, text)
 
     def words(self, own: Field, token: Token) -> Query | None:
-        schema, text = self.layout.schema, unescaped(token.text)
-        if token.kind == "word" and (near := NEAR.fullmatch(text)):
-            return self._near(own, near[1], int(near[2] or 1))
-        beginning = token.kind == "word" and (text.endswith("*") or _single(text))
-        if beginning:
-            return self._beginning(own, text.removesuffix("*"))
-        found = own.analyzer.pre_tokenize(asked(text)).tokens
+        schema, wanted = self.layout.schema, word(token, self.text)
+        if wanted.near:
+            return self._near(own, wanted.text, wanted.near)
+        if wanted.begins or (token.kind == "word" and _single(wanted.text)):
+            return self._beginning(own, wanted.text)
+        found = own.analyzer.pre_tokenize(asked(wanted.text)).tokens
         for each in found:
             self._mark(own, each.text.__eq__)
         if len(found) < 2:
@@ -83,7 +84,7 @@ class Asked(Grammar[Query]):
     def _beginning(self, own: Field, text: str) -> Query | None:
         """Not by its stem, which is that of another word; the last of several words counts."""
         plain = Field(own.column, own.type, own.kind, own.name).analyzer
-        *before, last = plain.analyze(text) or [""]
+        *before, last = plain.analyze(folded(text)) or [""]
         if not last:
             return None
         self._mark(own, lambda word: word.startswith(last))

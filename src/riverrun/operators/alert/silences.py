@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 
 from riverrun import exact
 from riverrun.control import SILENCE, UNSILENCE, Command
-from riverrun.durations import time_text
+from riverrun.durations import Duration, microseconds, time_text
 from riverrun.errors import InputError
 
 LONGEST = 1000
 """Characters of a name, a comment or a value in a command."""
-MATCHER = re.compile(r"(?P<column>[^=!~]+)(?P<how>=~|!~|!=|=)(?P<value>.*)", re.DOTALL)
+MATCHER = re.compile(r"(?P<column>[^=!~]+)(?P<how>=~|!~|!=(?!=)|=(?!=))(?P<value>.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,14 @@ def matcher_of(text: str) -> Matcher:
     made = Matcher(found["column"].strip(), found["how"], found["value"])
     require_pattern(made)
     return made
+
+
+def length_of(lasts: Duration) -> int:
+    """How long a silence is, in microseconds."""
+    found = microseconds(lasts, "lasts")
+    if found <= 0:
+        raise InputError("a silence lasts for a time", where="lasts", got=lasts, hint="1 hour")
+    return found
 
 
 def require_pattern(matcher: Matcher) -> None:

@@ -50,7 +50,14 @@ def template(written: str, option: str, columns: Sequence[str], at: Location) ->
             hint="a column stands in braces, {service}; a brace that is meant as one is {{ or }}",
         ) from error
     for _, name, form, how in parsed:
-        if name is not None and (how or (name not in columns and name not in OWN)):
+        if how:
+            raise ProgramError(
+                f"a name in the template of {option} has no conversion",
+                where=at,
+                got=f"{{{name}!{how}}}",
+                hint=f"{{{name}}}",
+            )
+        if name is not None and name not in columns and name not in OWN:
             raise ProgramError(
                 f"the template of {option} names {name!r}, which is no column",
                 where=at,

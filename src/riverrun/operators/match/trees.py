@@ -40,29 +40,44 @@ def aggregates() -> frozenset[str]:
 
 def tree_of(source: Text, expression: Expression, columns: tuple[str, ...]) -> Tree:
     """Each node's `place` is where it stands in the source."""
-    query, origins = f"{HEAD}{expression.text}\n)", list(range(len(expression.text) + 1))
-    found = _parsed(query)
-    if found.get("error"):  # a column may be called by a word of SQL
-        text, origins = _with_quotes(expression.text, columns)
-        again = _parsed(f"{HEAD}{text}\n)")
-        found, query = (found, query) if again.get("error") else (again, f"{HEAD}{text}\n)")
-
-    def place(at: int) -> int:
-        """DuckDB counts bytes of the query."""
-        characters = len(query.encode()[:at].decode(errors="ignore")) - len(HEAD)
-        return expression.begin + origins[min(max(characters, 0), len(origins) - 1)]
-
-    if found.get("error"):
-        at = place(int(found.get("position") or 0))
-        raise source.error(f"an expression cannot be read: {found['error_message']}", at)
-    nodes_found = [each["node"] for each in found["statements"]]
+    written = _Written(expression.text, list(range(len(expression.text) + 1)))
+    if written.fails is not None:  # a column may be called by a word of SQL
+        again = _Written(*_with_quotes(expression.text, columns))
+        further = again.fails is None or again.fails > written.fails
+        written = again if further else written
+    if written.fails is not None:
+        fact = f"an expression cannot be read: {written.found['error_message']}"
+        raise source.error(fact, expression.begin + written.fails)
+    nodes_found = [each["node"] for each in written.found["statements"]]
     if len(nodes_found) != 1 or len(nodes_found[0]["select_list"]) != 1:
         raise source.error("an expression gives one value", expression.begin)
     tree: Tree = nodes_found[0]["select_list"][0]
     for node in nodes(tree):
         at = node.get("query_location", NOWHERE)
-        node["place"] = place(0 if at >= NOWHERE else at)
+        node["place"] = expression.begin + written.place(0 if at >= NOWHERE else at)
     return tree
+
+
+class _Written:
+    """An expression as DuckDB reads it."""
+
+    def __init__(self, text: str, origins: list[int]) -> None:
+        """`origins`: where each letter of the text stands in the expression."""
+        self.text, self.query, self.origins = text, f"{HEAD}{text}\n)", origins
+        self.found = _parsed(self.query)
+
+    def place(self, at: int) -> int:
+        """DuckDB counts bytes of the query."""
+        characters = len(self.query.encode()[:at].decode(errors="ignore")) - len(HEAD)
+        return self.origins[min(max(characters, 0), len(self.origins) - 1)]
+
+    @property
+    def fails(self) -> int | None:
+        """Where it cannot be read; if it ends too early, its last sign."""
+        if not self.found.get("error"):
+            return None
+        at = self.place(int(self.found.get("position") or 0))
+        return at if at < self.origins[-1] else self.origins[max(len(self.text.rstrip()) - 1, 0)]
 
 
 def _parsed(query: str) -> Tree:

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import polars as pl
 
 from riverrun.columns import TIME
-from riverrun.errors import JobError
 from riverrun.kernels.changes import begins
 from riverrun.kernels.sql import Evaluator
+from riverrun.kernels.trying import tried
 from riverrun.operators.rules.filters import Atom, Kind
 
 Numbers = npt.NDArray[np.int64]
@@ -65,26 +65,22 @@ class AtHand:
     def texts(self, atom: Atom) -> pl.Series:
         return self.rows[atom.column] if atom.column else self.computed[atom.value]
 
-    def evaluate(
-        self, evaluator: Evaluator, conditions: list[str], values: list[str], line: str
-    ) -> None:
+    def evaluate(self, evaluator: Evaluator, conditions: list[str], values: list[str]) -> None:
         """Computes what all rules share, once. What fails on a row does not hold there."""
-        made = [f"coalesce(TRY({text}), false) AS c{n}" for n, text in enumerate(conditions)]
-        made += [f"TRY({text}) AS v{n}" for n, text in enumerate(values)]
+        made = {f"c{n}": text for n, text in enumerate(conditions)}
+        made |= {f"v{n}": text for n, text in enumerate(values)}
         if not made:
             return
-        found = evaluated(evaluator, made, self.plain, line)
+        found = evaluated(evaluator, made, self.plain)
         for n, text in enumerate(conditions):
-            self.conditions[text] = found[f"c{n}"].to_numpy()
+            self.conditions[text] = found[f"c{n}"].fill_null(False).to_numpy()
         for n, text in enumerate(values):
             self.computed[text] = found[f"v{n}"]
 
 
-def evaluated(evaluator: Evaluator, made: list[str], rows: pl.DataFrame, line: str) -> pl.DataFrame:
-    if not made:
-        raise JobError("there is nothing to evaluate", where=line)
-    found = evaluator.checked(f"SELECT {', '.join(made)} FROM rows", rows.to_arrow(), line)
-    return pl.DataFrame(pl.from_arrow(found))
+def evaluated(evaluator: Evaluator, made: dict[str, str], rows: pl.DataFrame) -> pl.DataFrame:
+    """Expressions of rules by name: null where they fail."""
+    return pl.DataFrame(pl.from_arrow(tried(evaluator, made, rows.to_arrow())))
 
 
 def _numbers(column: pl.Series, kind: Kind) -> Values:

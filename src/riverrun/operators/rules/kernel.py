@@ -105,7 +105,7 @@ class _Visit:
         rows, begins = by_key(pl.concat(parts), list(self.step.keys))
         page = AtHand(rows, begins, rows[TIME].to_numpy(), rows[NEW].to_numpy())
         evaluator = shared_evaluator(self.batch.functions)
-        page.evaluate(evaluator, rules.conditions, rules.values, str(self.step.at))
+        page.evaluate(evaluator, rules.conditions, rules.values)
         return page
 
     def _matched(self, page: AtHand, rules: Active) -> Iterator[tuple[Group, Outcome]]:

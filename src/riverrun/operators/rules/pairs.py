@@ -142,15 +142,15 @@ class PairVisit:
                 holds = own if holds is None else holds & own
             found |= np.int64(1 << v) if holds is None else holds.astype(np.int64) << v
         if any(each.rest for each in self.shape.filters):
-            made = [
-                f"coalesce(TRY({' AND '.join(f'({text})' for text in each.rest)}), false) AS r{v}"
+            made = {
+                f"r{v}": " AND ".join(f"({text})" for text in each.rest)
                 for v, each in enumerate(self.shape.filters)
                 if each.rest
-            ]
-            rest = evaluated(self.evaluator, made, self._frame(spread), str(self.spec.at))
+            }
+            rest = evaluated(self.evaluator, made, self._frame(spread))
             for name in rest.columns:
                 bit = np.int64(1 << int(name[1:]))
-                found &= np.where(rest[name].to_numpy(), ~np.int64(0), ~bit)
+                found &= np.where(rest[name].fill_null(False).to_numpy(), ~np.int64(0), ~bit)
         return found
 
     def _frame(self, spread: _Spread, chosen: Numbers | None = None) -> pl.DataFrame:
@@ -163,8 +163,8 @@ class PairVisit:
             frame = frame.hstack(self.group.parameters[rules])
         frame = frame.with_columns(pl.Series(WHICH, rules, pl.Int64))
         if self.spec.computed:
-            made = [f"TRY({text}) AS {name}" for name, text in self.spec.computed]
-            frame = frame.hstack(evaluated(self.evaluator, made, frame, str(self.spec.at)))
+            made = dict(self.spec.computed)
+            frame = frame.hstack(evaluated(self.evaluator, made, frame))
         return frame
 
     def _beside(self, spread: _Spread) -> tuple[Numbers, Numbers, Numbers]:
@@ -192,14 +192,12 @@ class PairVisit:
             some = ends < spread.offsets[1:]
             clocks[some] = np.minimum(clocks[some], at[ends[some]])
         near = np.full(len(at), ~np.int64(0))
-        if any(spec.conditions.near):
-            bits = [
-                f"CASE WHEN {f'TRY({text})' if text else 'true'} THEN {1 << n} ELSE 0 END"
-                for n, text in enumerate(spec.conditions.near)
-            ]
-            query = [f"({' | '.join(bits)})::BIGINT AS near"]
-            given = frame.hstack(spread.beside)
-            near = evaluated(self.evaluator, query, given, str(spec.at))["near"].to_numpy()
+        asked = {f"n{n}": text for n, text in enumerate(spec.conditions.near) if text}
+        if asked:
+            held = evaluated(self.evaluator, asked, frame.hstack(spread.beside))
+            for name in held.columns:
+                bit = np.int64(1 << int(name[1:]))
+                near &= np.where(held[name].fill_null(False).to_numpy(), ~np.int64(0), ~bit)
         return ends, clocks, near
 
     def _search(

@@ -9,7 +9,16 @@ from riverrun.arguments import names
 from riverrun.columns import RowForm
 from riverrun.errors import Location, ProgramError
 from riverrun.kernels.letters import OnError
-from riverrun.operators.search.spec import DOCUMENT, FRAGMENT, SAID, TABLE, Queries, Search
+from riverrun.operators.search.spec import (
+    DOCUMENT,
+    FRAGMENT,
+    METADATA,
+    SAID,
+    TABLE,
+    Queries,
+    Search,
+    has_names,
+)
 from riverrun.operators.to_table import table_behind
 from riverrun.plan.building import checked_name, checked_policy, origin_name
 from riverrun.plan.nodes import Node, Step
@@ -106,14 +115,22 @@ def _queries(node: Node, at: Location) -> Queries:
             "the key of a table of queries is one column, their name", where=at, got=list(key)
         )
     for name in TABLE:
-        if name in schema and schema.type_of(name) != "VARCHAR":
-            raise ProgramError(
-                f"{name!r} of a table of queries is text", where=at, got=schema.type_of(name)
-            )
+        if name in schema:
+            _require_fit(name, schema.type_of(name), at)
     if "query" not in schema:
         raise ProgramError(
             "a table of queries has a column 'query'", where=at, hint=schema.suggestion("query")
         )
     table = table_behind(node)
     form: RowForm = "versions" if table is not None and table.order == "position" else "changes"
-    return Queries(name=origin_name(node), columns=schema.names, key=key[0], form=form)
+    columns = tuple((each.name, each.type) for each in schema.columns)
+    return Queries(name=origin_name(node), columns=columns, key=key[0], form=form)
+
+
+def _require_fit(name: str, type: str, at: Location) -> None:
+    if type == "VARCHAR" or (name == METADATA and (type == "JSON" or has_names(type))):
+        return
+    raise ProgramError(
+        f"{name!r} of a table of queries is text", where=at, got=type,
+        hint="or a map, a struct or JSON" if name == METADATA else None,
+    )  # fmt: skip

@@ -11,7 +11,7 @@ from riverrun.operators.rules.answers import Answering, refusal, unknown
 from riverrun.operators.search.collection import Change, Collection
 from riverrun.operators.search.index import Entered
 from riverrun.operators.search.log import Known, Told
-from riverrun.operators.search.query import Stored, stored
+from riverrun.operators.search.query import Stored, stored, with_metadata
 
 
 class Changes(Answering):
@@ -56,7 +56,7 @@ class Changes(Answering):
                 self._replace(name, None, None)
                 continue
             try:
-                query = stored({"name": name, **row})
+                query = stored({"name": name, **with_metadata(row)})
                 self._replace(name, query, self._read(query, self.clock))
             except Exception as error:
                 self._replace(name, None, None)

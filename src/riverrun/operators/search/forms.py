@@ -27,13 +27,14 @@ def form_in(language: str | None, stop_words: bool) -> Form:
         if UNSPACED.fullmatch(word):
             return word
         found = "".join(analyzed(word))
-        return found if found.isascii() else _without_accents(found)
+        return found if found.isascii() else _plain(found)
 
     return form
 
 
-def _without_accents(word: str) -> str:
-    plain = MARKS.sub("", unicodedata.normalize("NFD", word))
+def _plain(word: str) -> str:
+    """Without accents; letters that differ by their capital only are one, as the two sigmas are."""
+    plain = MARKS.sub("", unicodedata.normalize("NFD", word)).casefold()
     return unicodedata.normalize("NFC", plain)
 
 

@@ -9,6 +9,7 @@ from time import perf_counter_ns
 import numpy as np
 import polars as pl
 
+from riverrun.kernels.trying import tried
 from riverrun.operators.search.arrays import Numbers, Truths, firsts, ranges
 from riverrun.operators.search.covers import CONDITION, PHRASE, RANGE, TERM, Flat
 from riverrun.operators.search.documents import Documents
@@ -200,15 +201,13 @@ class Matching:
         known = list(self.index.vocabulary.conditions)
         truth = np.zeros(len(doc), np.bool_)
         rows, own = np.unique(doc, return_inverse=True)
-        table = self.docs.rows[rows]
+        arrow = self.docs.rows[rows].to_arrow()
         different, which = np.unique(number, return_inverse=True)
         for begin in range(0, len(different), AT_ONCE):
             part = different[begin : begin + AT_ONCE].tolist()
-            made = [f"coalesce(TRY({known[n]}), false) AS c{n}" for n in part]
-            found = self.docs.evaluator.run(
-                f"SELECT {', '.join(made)} FROM rows", rows=table.to_arrow()
-            )
-            held = np.stack([each.to_numpy() for each in pl.DataFrame(pl.from_arrow(found))])
+            made = {f"c{n}": known[n] for n in part}
+            found = pl.DataFrame(pl.from_arrow(tried(self.docs.evaluator, made, arrow)))
+            held = np.stack([each.fill_null(False).to_numpy() for each in found])
             of = np.flatnonzero((which >= begin) & (which < begin + AT_ONCE))
             truth[of] = held[which[of] - begin, own[of]]
         return truth

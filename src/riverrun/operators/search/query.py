@@ -12,6 +12,7 @@ from typing import Any
 
 from riverrun.errors import InputError, Location, ProgramError
 from riverrun.kernels import sql
+from riverrun.kernels.trying import can_be_tried
 from riverrun.operators.match.clauses import Expression
 from riverrun.operators.match.text import Text
 from riverrun.operators.match.trees import tree_of, written
@@ -23,6 +24,8 @@ from riverrun.schema import Schema
 
 PARTS = ("name", "query", "where", "owner", "metadata", "watch")
 """What is said of a query."""
+NOTHING = '"row"()'
+"""What brackets with nothing in them are in SQL."""
 LONGEST_NAME, LONGEST_QUERY, MOST_BYTES = 255, 16_384, 65_536
 
 
@@ -84,13 +87,27 @@ def stored(given: Mapping[str, Any]) -> Stored:
         raise InputError(
             "a stored query has a query, or a condition", hint='query="…" or where="…"'
         )
-    metadata = given.get("metadata") or {}
+    metadata = given.get("metadata")
+    metadata = {} if metadata is None else metadata
     if not isinstance(metadata, dict):
         raise InputError("metadata are names with values", where="metadata", got=shown(metadata))
     if given.get("watch") not in (None, True, False):
         raise InputError("watch is true or false", where="watch", got=shown(given["watch"]))
     told = json.dumps(metadata, ensure_ascii=False)
     return Stored(name, query, where, owner, told, bool(given.get("watch")))
+
+
+def with_metadata(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of a table of queries, whose metadata are a text, in JSON; an empty one is none."""
+    text = row.get("metadata")
+    if not text or text.isspace():
+        return {**row, "metadata": None}
+    try:
+        return {**row, "metadata": json.loads(text)}
+    except ValueError as error:
+        raise InputError(
+            "metadata are not JSON", where="metadata", got=shown(text), hint='{"name": "value"}'
+        ) from error
 
 
 def _text(given: Mapping[str, Any], part: str) -> str | None:
@@ -128,6 +145,8 @@ def condition(text: str, over: Over) -> str:
     try:
         tree = tree_of(_Condition(text, over.at), Expression(text, 0), over.schema.names)
         made = written(tree)
+        if made == NOTHING:
+            raise InputError("a condition is empty", where="the condition", hint="leave it out")
         found = sql.type_of(made, over.schema, over.at)
     except ProgramError as error:
         where = error.where if isinstance(error.where, str) else "the condition"
@@ -135,5 +154,12 @@ def condition(text: str, over: Over) -> str:
     if found != "BOOLEAN":
         raise InputError(
             "a condition is true or false", where="the condition", got=f"{text}: {found}"
+        )
+    if not can_be_tried(made, over.schema, over.at):
+        raise InputError(
+            "a condition calls a function that cannot be tried",
+            where="the condition",
+            got=text,
+            hint="where a condition fails it does not hold: leave out error() and what calls it",
         )
     return made

@@ -11,8 +11,9 @@ from typing import Any
 from riverrun.operators.search.forms import Form, asked_words, form_in, is_single
 from riverrun.operators.search.tree import Between, Either, Every, Kind, Not, Phrase, Term, Tree
 from riverrun.schema import Schema
-from riverrun.sinks.fulltext.grammar import NEAR, End, Grammar, unescaped
+from riverrun.sinks.fulltext.grammar import End, Grammar
 from riverrun.sinks.fulltext.layout import Field, kind_of
+from riverrun.sinks.fulltext.signs import beginning, word
 from riverrun.sinks.fulltext.words import Token
 
 WIDEST = 1_000
@@ -95,8 +96,9 @@ class Reader(Grammar[Tree]):
         return self._words(tuple(self.columns), token)
 
     def whole(self, own: Field, token: Token, text: str) -> Tree:
-        if token.kind == "word" and text.endswith("*"):
-            return Term("value prefix", ((own.column, text.removesuffix("*")),))
+        begins = beginning(token)
+        if begins is not None:
+            return Term("value prefix", ((own.column, begins),))
         return Term("value", ((own.column, text),))
 
     def equal(self, own: Field, value: Any) -> Tree:
@@ -116,14 +118,15 @@ class Reader(Grammar[Tree]):
         return Either(()) if none else Between(own.column, begin, end)
 
     def _words(self, columns: tuple[str, ...], token: Token) -> Tree | None:
-        text = unescaped(token.text)
-        if token.kind == "word" and (near := NEAR.fullmatch(text)):
-            kind: Kind = "near 2" if near[2] == "2" else "near 1"
-            if len(near[1]) > LONGEST_NEAR:
+        wanted = word(token, self.text)
+        text = wanted.text
+        if wanted.near:
+            kind: Kind = "near 2" if wanted.near == 2 else "near 1"
+            if len(text) > LONGEST_NEAR:
                 self.fail(f"at most {LONGEST_NEAR} letters stand before ~", token.at)
-            return _together([self._plain(kind, columns, each) for each in asked_words(near[1])])
-        if token.kind == "word" and (text.endswith("*") or is_single(text)):
-            *before, last = asked_words(text.removesuffix("*")) or [""]
+            return _together([self._plain(kind, columns, each) for each in asked_words(text)])
+        if wanted.begins or (token.kind == "word" and is_single(text)):
+            *before, last = asked_words(text) or [""]
             whole = [self._term(columns, each) for each in before]
             return _together([*whole, self._plain("prefix", columns, last) if last else None])
         if token.slop > WIDEST:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,7 @@ COSTS = {
 """What a step tells of its queries when it is asked: the row without a query is of all."""
 TABLE = {"query": "query", "condition": "where", "owner": "owner", "metadata": "metadata"}
 """Columns of a table of queries, and what they are of a query. Its key is the name."""
+METADATA = "metadata"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +62,23 @@ class Queries:
     """A table of queries, as it enters."""
 
     name: str
-    columns: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+    """Their names and types."""
     key: str
     form: RowForm
+
+    def taken(self) -> Iterator[str]:
+        """The columns that say something of a query, as text."""
+        for column, type in self.columns:
+            if column in TABLE:
+                own = quoted(column)
+                text = f"to_json({own})" if column == METADATA and has_names(type) else own
+                yield f"{text}::VARCHAR AS {quoted(TABLE[column])}"
+
+
+def has_names(type: str) -> bool:
+    """Whether values of a type are names with values; JSON is a text of them."""
+    return type.startswith(("STRUCT", "MAP")) and not type.endswith("]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,13 +129,9 @@ class Search(PlainOperator):
             place = f"__pos AS {DOCUMENT}, epoch_us(__at) AS {TIME}"
             return Entry(f"SELECT {chosen}, {place} FROM {rows}")
         assert self.queries is not None
-        named = (
-            f"{quoted(column)}::VARCHAR AS {quoted(made)}"
-            for column, made in TABLE.items()
-            if column in self.queries.columns
-        )
         name = f"{quoted(self.queries.key)}::VARCHAR AS name"
-        parts = [name, *named, *HIDDEN[self.queries.form], f"0::BIGINT AS {DOCUMENT}", NO_SLOT]
+        own = self.queries.taken()
+        parts = [name, *own, *HIDDEN[self.queries.form], f"0::BIGINT AS {DOCUMENT}", NO_SLOT]
         return Entry(f"SELECT {', '.join(parts)} FROM {rows}")
 
     @property

@@ -18,6 +18,14 @@ UNSPACED = re.compile(
     "\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003134f]+"
 )
 """Chinese, Japanese and Korean: words are not told by spaces, so every two characters are one."""
+_TWINS = re.compile(
+    "|".join(
+        letter
+        for letter in map(chr, range(0x80, 0x2000))
+        if letter == letter.lower() != letter.casefold() and len(letter.casefold()) == 1
+    )
+)
+"""Small letters that are not the one that their capital becomes."""
 
 
 @cache
@@ -36,11 +44,17 @@ def composed(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
+def folded(text: str) -> str:
+    """Small letters that have one capital are one, as the two sigmas are; the text is as long as
+    before: places in it are those of what is shown."""
+    return text if text.isascii() else _TWINS.sub(lambda letter: letter[0].casefold(), text)
+
+
 def indexed(text: str) -> str:
     """Text as the analyzer is given it: runs without spaces as pairs, and their last character."""
     if text.isascii():
         return text
-    return UNSPACED.sub(lambda run: f" {' '.join(pairs(run[0]))} ", composed(text))
+    return UNSPACED.sub(lambda run: f" {' '.join(pairs(run[0]))} ", folded(composed(text)))
 
 
 def asked(text: str) -> str:

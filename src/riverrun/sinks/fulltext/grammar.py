@@ -10,17 +10,19 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Generic, NoReturn, TypeVar
 
 from riverrun.sinks.fulltext.layout import Field
+from riverrun.sinks.fulltext.signs import unescaped
 from riverrun.sinks.fulltext.values import BadValue, parsed
 from riverrun.sinks.fulltext.words import Token, tokens, wrong
 
 ORDERED = ("integer", "time", "clock", "unsigned", "float")
 """Kinds of fields that have an order."""
-COMPARED = re.compile(r"(>=|<=|>|<)(.+)", re.DOTALL)
+COMPARED = re.compile(r"(>=|<=|>|<)(.*)", re.DOTALL)
 RANGE = re.compile(r"([\[{])\s*(.+?)\s+TO\s+(.+?)\s*([\]}])", re.DOTALL)
-NEAR = re.compile(r"(.+)~([12]?)", re.DOTALL)
+SIGNS = (">=", "<=", ">", "<")
 EVERYTHING = "*"
 DEEPEST = 100
 """Brackets inside of brackets."""
@@ -80,7 +82,8 @@ class Grammar(ABC, Generic[Part]):
         if self.left:
             self.fail("a bracket closes that was never opened", self.left[0].at)
         if found is None:
-            self.fail("the query has no word to look for", 0, "stop words alone find nothing")
+            hint = "words are letters and digits; stop words alone find nothing"
+            self.fail("the query has no word to look for", 0, hint)
         return found
 
     def _either(self) -> Part | None:
@@ -140,9 +143,28 @@ class Grammar(ABC, Generic[Part]):
             return found
         if token.kind != "field":
             return self._anywhere(token)
-        if not self.left or self.left[0].kind not in ("word", "phrase", "range"):
-            self.fail(f"{token.text} is compared with nothing", token.at)
-        return self._in(self._field(token), self.left.pop(0))
+        own = self._field(token)
+        return self._in(own, self._compared_with(token, own))
+
+    def _compared_with(self, field: Token, own: Field) -> Token:
+        """What stands behind a column: `-5` is a number, and a time may be in quotes."""
+        found = self.left.pop(0) if self.left else field
+        signed = found.kind in ("not", "plus") and own.kind in ORDERED
+        if signed and self._follows(found, "word"):
+            return replace(found, kind="word", text=f"{found.text}{self.left.pop(0).text}")
+        if found.text in SIGNS and self._follows(found, "phrase"):
+            return replace(found, text=f"{found.text}{self.left.pop(0).text}")
+        if found.kind not in ("word", "phrase", "range") or found.text in SIGNS:
+            hint = 'a value with a sign before it stands in quotes: "-5"'
+            self.fail(f"{field.text} is compared with nothing", field.at, hint)
+        if found.slop and own.kind != "text":
+            self.fail("~ is of words in a text", found.at + len(found.text))
+        return found
+
+    def _follows(self, token: Token, kind: str) -> bool:
+        """Whether such a token is next, without a space between."""
+        end = token.at + len(token.text)
+        return bool(self.left) and (self.left[0].kind, self.left[0].at) == (kind, end)
 
     def _field(self, token: Token) -> Field:
         name = token.text.strip("`")
@@ -202,9 +224,3 @@ class Grammar(ABC, Generic[Part]):
 
     def fail(self, fact: str, at: int, hint: str | None = None) -> NoReturn:
         raise wrong(fact, self.text, at, hint)
-
-
-def unescaped(text: str) -> str:
-    if text.startswith('"') and text.endswith('"') and len(text) > 1:
-        text = text[1:-1]
-    return re.sub(r"\\(.)", r"\1", text)

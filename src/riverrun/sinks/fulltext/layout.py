@@ -21,7 +21,8 @@ Kind = Literal["text", "word", "integer", "unsigned", "float", "boolean", "time"
 KEY, ROW, PROGRESS = "_key", "_row", "_progress"
 """Fields beside those of columns: what a row is replaced by, the row, the note of a batch."""
 
-VERSION = 1
+VERSION = 2
+"""Of how words are indexed: 2 has one form for all small letters of a capital."""
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 FLOATS = ("FLOAT", "DOUBLE", "HUGEINT", "UHUGEINT")
 WORDS = r"(VARCHAR|UUID|ENUM\(.*\))(\[\])?"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
@@ -12,7 +13,7 @@ import tantivy
 
 from riverrun.outputs import Evaluator, OutputSpec, Owner, Renewal, Swapped
 from riverrun.sinks.fulltext.documents import keys_of, load
-from riverrun.sinks.fulltext.layout import KEY, Layout
+from riverrun.sinks.fulltext.layout import KEY, VERSION, Layout
 from riverrun.sinks.fulltext.place import Place, Shard, noted
 from riverrun.sinks.fulltext.reading import texts, typed
 from riverrun.sinks.journal import Journal, locked
@@ -30,7 +31,7 @@ class IndexRenewal(Renewal):
     def __init__(self, place: Place, output: OutputSpec, owner: Owner) -> None:
         self.place, self.output, self.owner = place, output, owner
         self.journal = Journal(place.folder, owner.application)
-        self.layout = place.layout()
+        self.layout = replace(place.layout(), version=VERSION)
         self.generation = f"g{int((place.generation or 'g0')[1:]) + 1}"
         self.homes = {
             key: shard.folder.name

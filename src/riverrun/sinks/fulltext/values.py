@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, time
 from decimal import Decimal
+from math import isfinite
 from typing import Any
 
 from riverrun.sinks.fulltext.layout import Field
@@ -40,6 +41,14 @@ def _unsigned(field: Field, text: str) -> int:
     return found
 
 
+def _float(field: Field, text: str) -> float:
+    """No document is found by what is not a number, or is infinite: none has such a value."""
+    found = float(text)
+    if not isfinite(found):
+        raise ValueError(text)
+    return found
+
+
 def _boolean(field: Field, text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise ValueError(text)
@@ -63,7 +72,7 @@ def _clock(field: Field, text: str) -> int:
 KINDS: dict[str, tuple[str, Callable[[Field, str], Any]]] = {
     "integer": ("a number that fits its digits", _integer),
     "unsigned": ("a whole number", _unsigned),
-    "float": ("a number", lambda field, text: float(text)),
+    "float": ("a number", _float),
     "boolean": ("true or false", _boolean),
     "time": ("a time like 2026-01-31 or 2026-01-31T12:00:00Z", _time),
     "clock": ("a time of day like 12:30", _clock),

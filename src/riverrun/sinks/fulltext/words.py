@@ -10,7 +10,7 @@ from riverrun.errors import InputError
 TOKEN = re.compile(
     r"""\s*(?:
     (?P<open>\()|(?P<close>\))|
-    (?P<phrase>"(?:[^"\\]|\\.)*")(?P<slop>~\d+)?|
+    (?P<phrase>"(?:[^"\\]|\\.)*")(?P<slop>~\d+(?![^\s()]))?|
     (?P<range>[\[{][^\]}]*[\]}])|
     (?P<field>(?:[^\W\d][\w.-]*|`[^`]+`)):(?=\S)|
     (?P<not>-(?=\S))|(?P<plus>\+(?=\S))|
@@ -56,14 +56,15 @@ def _slop(text: str | None) -> int:
 
 
 def _unreadable(query: str, at: int) -> InputError:
+    open_range = "a range does not end", "[from TO to]; with {…} the ends do not belong to it"
     facts = {
-        '"': "a phrase does not end",
-        "[": "a range does not end",
-        "{": "a range does not end",
+        '"': ("a phrase does not end", 'it ends with another quote: "…"'),
+        "[": open_range,
+        "{": open_range,
     }
-    # any other: a sign that means nothing here
-    fact = facts.get(query[at], f"{query[at]!r} means nothing here")
-    return wrong(fact, query, at, 'put it in quotes to look for it: "…"')
+    other = f"{query[at]!r} means nothing here", 'put it in quotes to look for it: "…"'
+    fact, hint = facts.get(query[at], other)  # any other: a sign that means nothing here
+    return wrong(fact, query, at, hint)
 
 
 def wrong(fact: str, query: str, at: int, hint: str | None = None) -> InputError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from riverrun.kernels.operator import (
     StepState,
     Words,
 )
+from riverrun.kernels.uses import Use
 from riverrun.schema import Column, Schema, column_list, quoted, schema_of
 
 if TYPE_CHECKING:
@@ -129,6 +131,11 @@ class Search(PlainOperator):
 
     def key_words(self) -> list[str]:
         return ["nothing: documents are dealt evenly"]
+
+    def uses(self, number: int) -> Iterable[Use]:
+        # any query that comes may name any column
+        columns = self.queries.columns if number and self.queries else self.entering.visible.names
+        return (Use.of("stored queries", columns),)
 
     def words(self) -> Words:
         languages = dict(self.languages)

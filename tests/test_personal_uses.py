@@ -336,3 +336,30 @@ def test_a_command_with_a_slip_of_the_pen_leaves_no_plain_text():
     assert len(letters) == 4
     assert "gold" in json.dumps(letters)
     assert "ann@" not in json.dumps(driver.outputs)
+
+
+def test_a_command_that_the_program_sends_holds_the_text_that_it_had():
+    app = rr.App("shop")
+    mine = customers(app)
+
+    class Invite(rr.Processor):
+        outputs = {"commands": mine.commands}
+
+        def on_event(self, event, state, context):
+            made = mine.command(Register(event.email), to=str(event.customer), id="i")
+            context.emit("commands", **made)
+
+    rows = orders(app)
+    rows.to("copies")
+    mine.receive(rows.process(Invite, by="customer")["commands"])
+    mine.of(Registered).select("email", domain="public(split_part(email, '@', 2))").to("seen")
+    driver = Driver(app)
+    driver.send("orders", ANN)
+    copy = driver.batch().of("copies")[0]["value"]
+    [seen] = driver.batch().of("seen")
+    assert seen["value"] == {"email": copy["email"], "domain": "x.org"}
+    other = {"aggregate": "9", "type": "Register", "data": {"email": copy["email"]}}
+    driver.send("c", other)
+    [stolen] = driver.batch().of("seen")
+    assert driver.keys.reveal(stolen["value"]).value["email"] == copy["email"]
+    assert stolen["value"]["domain"] == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -10,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from riverrun import config
-from riverrun.errors import ConfigError, InputError
+from riverrun.errors import ConfigError, DatabaseError, InputError
 from riverrun.forgetting import KeyPlace, Keys, cipher
 from riverrun.forgetting.places import place_of
 from riverrun.forgetting.postgresql import PostgresStore
 from riverrun.forgetting.sqlite import SqliteStore
 from riverrun.forgetting.store import MemoryStore
+from riverrun.runtime.forgetting.stores import note_store, require_same
 
 ANN, BOB = bytes(range(16)), bytes(range(16, 32))
 
@@ -124,11 +126,77 @@ def test_what_only_looks_sealed_is_sealed():
     given = ["rrp1:AAAA", theirs, "rrp1:" + "A" * 40]
     sealed = keys.seal("customer", [("1", each) for each in given])
     assert not set(sealed) & set(given)
-    assert keys.read([sealed[0], sealed[2]]) == [(given[0], False), (given[2], False)]
-    assert keys.read([sealed[1]]) == [("bob", False)]  # of two people: either can be forgotten
-    assert keys.seal("customer", [("1", sealed[0])]) == [sealed[0]]
+    assert keys.read(sealed) == [(each, False) for each in given]  # as they came, bob's too
+    own = keys.seal("customer", [("1", sealed[0])])
+    assert keys.read(own) == [(sealed[0], False)]
+    where_it_writes = keys.seal("customer", [("1", sealed[0]), ("1", theirs)], again=True)
+    assert where_it_writes[0] == sealed[0]
+    assert keys.read(where_it_writes)[1] == (theirs, False)
     with pytest.raises(ValueError, match="two subjects"):
         keys.seal_alike([("x", f"{theirs} {sealed[0]}")])
+
+
+def test_texts_inside_of_texts_are_revealed():
+    keys = Keys(MemoryStore())
+    ann, bob = keys.seal("customer", [("1", 'Ann "A"'), ("2", "Bob")])
+    row = {"data": json.dumps({"email": ann, "n": 1}), "reason": f"{ann} and {bob} meet", "x": bob}
+    assert keys.reveal(row).value == {
+        "data": json.dumps({"email": 'Ann "A"', "n": 1}), "reason": 'Ann "A" and Bob meet',
+        "x": "Bob",
+    }  # fmt: skip
+    keys.forget(keys.subject("customer", "1"))
+    found = keys.reveal(row)
+    assert found.forgotten == ["data.email", "reason"]
+    assert json.loads(found.value["data"]) == {"email": None, "n": 1}
+    assert found.value["reason"] == "(forgotten) and Bob meet"
+
+
+def test_a_damaged_text_is_not_told_to_be_forgotten():
+    keys = Keys(MemoryStore())
+    [sealed] = keys.seal("customer", [("1", "ann@x.org")])
+    damaged = sealed[:-2] + ("AA" if sealed[-2:] != "AA" else "BB")
+    assert keys.read([damaged]) == [(damaged, False)]
+
+
+@pytest.mark.parametrize("wrong", ["customer/1", b"customer/1", None, 5])
+def test_only_what_stands_for_a_subject_can_be_forgotten(wrong):
+    with pytest.raises(InputError, match="that stands for no subject"):
+        Keys(MemoryStore()).forget(wrong)
+
+
+@pytest.mark.parametrize("wrong", [(None, "x"), ("1", None), (1, "x")])
+def test_only_texts_of_somebody_can_be_sealed(wrong):
+    with pytest.raises(InputError, match="that cannot be sealed"):
+        Keys(MemoryStore()).seal("customer", [wrong])
+
+
+def test_a_store_that_cannot_be_opened_is_told_as_such(tmp_path):
+    broken, folder = tmp_path / "broken.db", tmp_path / "folder.db"
+    broken.write_bytes(bytes(range(256)) * 40)
+    folder.mkdir()
+    for file in (broken, folder):
+        with pytest.raises(DatabaseError, match="the store of keys cannot be opened") as told:
+            SqliteStore(file).secret()
+        assert str(file) in str(told.value.where)
+
+
+def test_an_application_runs_with_the_keys_that_it_had(tmp_path):
+    mine, other = (KeyPlace("shop", str(tmp_path / name)) for name in ("mine.db", "other.db"))
+    folder, told = tmp_path / "checkpoint", []
+    note_store(folder, mine, told.append, fresh=False)
+    require_same(folder, mine)
+    with pytest.raises(ConfigError, match="not those that it had") as missing:
+        require_same(folder, other)
+    assert missing.value.got == "no store"
+    assert not Path(other.address).exists()  # who is refused has made none
+    other.store().secret()
+    with pytest.raises(ConfigError, match="not those that it had"):
+        note_store(folder, other, told.append, fresh=False)
+    note_store(folder, mine, told.append, fresh=True)
+    assert told == []
+    note_store(folder, other, told.append, fresh=True)
+    assert len(told) == 1
+    require_same(folder, other)
 
 
 def test_a_store_of_ones_own_is_named_by_its_module(tmp_path, monkeypatch):

@@ -31,6 +31,7 @@ from riverrun.kafka import admin
 from riverrun.kafka.control import ControlLog
 from riverrun.kafka.records import Record
 from riverrun.kafka.sender import Sender
+from riverrun.kernels.subjects import Subject
 from riverrun.runtime import checkpoint
 from riverrun.runtime.forgetting.contents import pieces
 from riverrun.runtime.forgetting.needles import Hashes, Values, forms
@@ -73,7 +74,7 @@ members = app.aggregate(
 )
 members.of(Joined).to(rr.sinks.parquet("FOLDER/joined"))
 orders.to(rr.sinks.sqlite("FOLDER/orders.db", "orders"))
-orders.to(rr.sinks.search_index("NAME_index", text=["name"]))
+orders.to(rr.sinks.search_index("NAME_index", text=["city"]))
 """
 
 
@@ -280,14 +281,15 @@ def test_rows_of_databases_that_are_keyed_by_the_subject_go(tmp_path, postgres):
     rows.to(rr.sinks.sqlite(file, "people"), rr.sinks.postgres("people"), rr.sinks.view("people"))
     own = config.load().override(postgres=postgres)
     known = Application("rows", own, shape(app.program()))
-    assert delete_rows(known, "customer", "42") == []  # none of them is there yet
+    ann = Subject("customer", "42"), bytes(16)
+    assert delete_rows(known, *ann) == []  # none of them is there yet
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("CREATE TABLE people (customer BIGINT, email TEXT)")
         connection.execute("INSERT INTO people VALUES (42, 'x'), (7, 'y')")
     with psycopg.connect(postgres, autocommit=True) as server:
         server.execute("CREATE TABLE people (customer BIGINT, email TEXT)")
         server.execute("INSERT INTO people VALUES (42, 'x'), (7, 'y')")
-        assert len(delete_rows(known, "customer", "42")) == 2
+        assert len(delete_rows(known, *ann)) == 2
         assert server.execute("SELECT customer FROM people").fetchall() == [(7,)]
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("SELECT customer FROM people").fetchall() == [(7,)]

@@ -18,6 +18,7 @@ from riverrun.kernels.operator import (
     split_late,
 )
 from riverrun.kernels.program import CLOSED
+from riverrun.kernels.uses import Use
 from riverrun.operators.aggregate import Aggregate, Window, without_row
 from riverrun.operators.windows.entry import combined, single_if_late, singles
 from riverrun.operators.windows.grid import Grid, TimedWindow
@@ -73,6 +74,7 @@ __all__ = [
     "StepState",
     "Swapped",
     "TimedWindow",
+    "Use",
     "Window",
     "Words",
     "arrow_schema",

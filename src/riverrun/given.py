@@ -56,7 +56,8 @@ def _stream_of_files(pattern: str, name: str | None, at: Location) -> str:
 def refuse_use(personal: Personal, source: ReadTopic) -> None:
     """What the clock is made of is written as it is, and a row that goes has its key only."""
     for column in personal.columns:
-        if any(re.search(rf"\b{re.escape(column)}\b", each) for each in source.reads):
+        named = re.compile(rf"\b{re.escape(column)}\b", re.IGNORECASE)
+        if any(named.search(each) for each in source.reads):
             raise ProgramError(
                 f"{column!r} is personal, and cannot be used to tell the time",
                 where=source.at,

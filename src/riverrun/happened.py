@@ -52,6 +52,8 @@ class Place:
     """The version of the rules that it last ran by."""
     personal: Mapping[str, Any] = field(default_factory=dict)
     """What is sealed of commands: `subject` and `columns`."""
+    receives: bool = False
+    """Whether the application sends commands, too."""
 
 
 def place_of(settings: Settings, name: str) -> Place:
@@ -73,9 +75,11 @@ def _places(settings: Settings, application: str) -> Iterator[Place]:
         if facts["does"] == Decide.kind:
             settings_of, commands = shape["settings"][name], facts["commands"]
             [personal] = shape.get("sources", {}).get(commands, {}).get("personal") or [{}]
+            written = shape.get("forgetting", {}).get("topics", ())
             yield Place(
                 application, name, commands, facts["events"], settings_of["replies"],
                 Path(program) if program else None, settings_of.get(RULES), personal,
+                receives=commands in written,
             )  # fmt: skip
 
 
@@ -253,8 +257,8 @@ class Topics:
         keys = Keys(keys_of(self.settings, place.application).store())
         names = [each for each in place.personal["columns"] if isinstance(data.get(each), str)]
         pairs = [(aggregate, data[name]) for name in names]
-        sealed = dict(zip(names, keys.seal(place.personal["subject"], pairs), strict=True))
-        return {**value, "data": {**data, **sealed}}
+        made = keys.seal(place.personal["subject"], pairs, again=place.receives)
+        return {**value, "data": {**data, **dict(zip(names, made, strict=True))}}
 
     def events(self, place: Place, progress: Progress) -> Iterator[Recorded]:
         """All, each aggregate's in their order."""

@@ -121,6 +121,10 @@ class Sink(ABC):
         """What it needs of its surroundings: mostly nothing."""
         return frozenset()
 
+    def reads(self) -> tuple[str, ...]:
+        """Columns that it looks into: most write their values as they are."""
+        return ()
+
     def followed(self) -> bool:
         """Whether readers ask which records its rows hold: see `Destination.note`."""
         return False

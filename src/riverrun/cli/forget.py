@@ -51,8 +51,12 @@ def command(who: str, app: str, kind: str | None, also: tuple[Path, ...], as_jso
 
 
 def _show(report: Report) -> None:
-    from riverrun.runtime.forgetting.forget import WAITING  # noqa: PLC0415
+    from riverrun.runtime.forgetting.forget import NOT_KNOWN, WAITING  # noqa: PLC0415
 
+    if report.key == "not known":
+        click.echo(f"{report.subject}: nothing is known of it, and nothing was done")
+        click.secho(NOT_KNOWN, fg="yellow", err=True)
+        return
     if report.key == "waiting":
         click.echo(f"{report.subject}: the key is not destroyed yet")
         click.secho(WAITING, fg="yellow", err=True)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from typing import assert_never
+from typing import Literal, assert_never
 
 from riverrun.forgetting.declared import Mark, Personal
 from riverrun.kernels import sql
 from riverrun.kernels.program import ReadTopic
 from riverrun.operators.aggregate import Aggregate
-from riverrun.operators.decide.spec import Decide
-from riverrun.operators.joins.join import Join
 from riverrun.plan.nodes import (
     Emitted,
     Explode,
@@ -56,9 +55,9 @@ class PlanMarks:
             case WithColumns():
                 return _computed(node, self.of(node.input), kept=self.of(node.input))
             case Step():
-                return self._step(node)
+                return self._step(node, "", node.schema)
             case Emitted():
-                return self._emitted(node)
+                return self._step(node.input, node.output, node.schema)
             case Late():
                 return self.of(node.input.inputs[node.number])
             case Union():
@@ -73,20 +72,14 @@ class PlanMarks:
         before = {} if output is None else _alike(node.schema, [self.of(output.input)])
         return {**before, **declared(node.personal)}
 
-    def _emitted(self, node: Emitted) -> Marks:
-        if isinstance(node.input.does, Decide):
-            marks = [self.of(each) for each in node.input.inputs]
-            return {} if node.output != "events" else _alike(node.schema, marks)
-        return _alike(node.schema, [self.of(each) for each in node.input.inputs])
-
-    def _step(self, node: Step) -> Marks:
+    def _step(self, node: Step, output: str, schema: Schema) -> Marks:
         given = [self.of(each) for each in node.inputs]
-        does = node.does
-        if isinstance(does, Aggregate):
-            return {name: mark for name, mark in given[0].items() if name in does.keys}
-        if isinstance(does, Join):
-            return _joined(does, given)
-        return _alike(node.schema, given)
+        if isinstance(node.does, Aggregate):
+            return {name: mark for name, mark in given[0].items() if name in node.does.keys}
+        return _alike(
+            schema,
+            [_renamed(marks, node.does.passes(n, output)) for n, marks in enumerate(given)],
+        )
 
 
 def declared(personal: Iterable[Personal]) -> Marks:
@@ -109,14 +102,10 @@ def _alike(schema: Schema, given: Iterable[Marks]) -> Marks:
     return found
 
 
-def _joined(does: Join, given: list[Marks]) -> Marks:
-    found: dict[str, Mark] = {}
-    for side, marks in zip((does.left, does.right), given, strict=True):
-        for name, mark in marks.items():
-            result = side.renamed.get(name, name)
-            if result in does.schema:
-                found.setdefault(result, mark)
-    return found
+def _renamed(given: Marks, names: Mapping[str, str] | None) -> Marks:
+    if names is None:
+        return given
+    return {made: given[name] for made, name in names.items() if name in given}
 
 
 def _computed(node: Select | WithColumns, given: Marks, *, kept: Marks) -> Marks:
@@ -130,17 +119,24 @@ def mark_of(expression: str, given: Marks, name: str) -> Mark | None:
     for column, mark in given.items():
         if expression == quoted(column):
             return mark
-    used = [(each, given[each]) for each in used_in(expression, given, private=True)]
-    for _, mark in used:
-        if not mark.fields or name in mark.fields:
+    for each in used_in(expression, given, "private"):
+        mark = given[each]
+        if not mark.fields or name in mark.fields or fields_in(expression, mark):
             return Mark(mark.subject)
     return None
 
 
-def used_in(expression: str, given: Marks, *, private: bool = False) -> list[str]:
-    """The personal columns that an expression reads; those outside of public(…) only."""
+def fields_in(expression: str, mark: Mark) -> list[str]:
+    """The personal fields of a column of JSON that an expression over it names."""
+    return [each for each in mark.fields if re.search(rf"\b{re.escape(each)}\b", expression)]
+
+
+def used_in(
+    expression: str, given: Marks, how: Literal["every", "values", "private"] = "every"
+) -> list[str]:
+    """The personal columns that an expression names; those whose values it reads; and those of
+    them that are outside of public(…)."""
     if not given:
         return []
-    names = sql.names_in(expression)
-    found = names.kept_private if private else names.every
+    found: frozenset[str] = getattr(sql.names_in(expression), how)
     return [column for column in given if column.lower() in found]

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from riverrun.columns import GONE, HIDDEN, PLACE
 from riverrun.edges import Edge
+from riverrun.forgetting.cipher import PREFIX, WITHOUT_VALUE
 from riverrun.kernels.program import ReadTopic
 from riverrun.kernels.revealing import REVEAL
 from riverrun.plan.building import call_of
@@ -85,8 +86,6 @@ def _stateless(
             at = f"TRY(({node.time})::TIMESTAMP)"
             missing = f"error({literal(f'no time: {plain(node.time)} gives none')})::TIMESTAMP"
             return f"SELECT * REPLACE (coalesce({at}, {missing}) AS __at) FROM {source}"
-        case Where() if node.reveals:
-            return f"SELECT {_sealed_again(node.reveals)} FROM {source} WHERE ({node.condition})"
         case Where():
             return _where(node, source)
         case Select():
@@ -110,9 +109,18 @@ def _revealed(node: Node, source: str) -> str:
     names = getattr(node, "reveals", ())
     if not names:
         return source
-    read = ", ".join(f"{REVEAL}({quoted(name)}) AS {quoted(name)}" for name in names)
+    read = ", ".join(f"{_read(node, quoted(name))} AS {quoted(name)}" for name in names)
     kept = ", ".join(f"{quoted(name)} AS {sealed_name(name)}" for name in names)
     return f"(SELECT * REPLACE ({read}), {kept} FROM {source})"
+
+
+def _read(node: Node, column: str) -> str:
+    """Of a table it is only asked whether there is a value: that needs no key, so it is the same
+    when a row is taken back."""
+    if form_of(node) == "facts":
+        return f"{REVEAL}({column})"
+    gone = f"length({column}) = {WITHOUT_VALUE} AND starts_with({column}, {literal(PREFIX)})"
+    return f"CASE WHEN NOT ({gone}) THEN {column} END"
 
 
 def sealed_name(column: str) -> str:
@@ -131,6 +139,7 @@ def _sealed_again(names: tuple[str, ...], left_out: Sequence[str] = ()) -> str:
 def _computed(node: Select | WithColumns) -> str:
     """The columns of a node. A version that deletes has its key and nothing to compute with."""
     known = {quoted(name) for name in node.input.schema.names}
+    known |= {sealed_name(name) for name in node.reveals}
     given = [
         # a column has been looked at before
         (name, sql, True) if sql in known
@@ -146,11 +155,12 @@ def _computed(node: Select | WithColumns) -> str:
 
 
 def _where(node: Where, source: str) -> str:
+    kept = _sealed_again(node.reveals)
     if form_of(node) != "versions":
-        return f"SELECT * FROM {source} WHERE ({node.condition})"
+        return f"SELECT {kept} FROM {source} WHERE ({node.condition})"
     # a version that does not hold the condition deletes the row of its key
     gone = f"CASE WHEN {GONE} THEN true ELSE NOT coalesce(({node.condition}), false) END"
-    return f"SELECT * REPLACE ({gone} AS {GONE}) FROM {source}"
+    return f"SELECT {kept} FROM (SELECT * REPLACE ({gone} AS {GONE}) FROM {source})"
 
 
 def _map(node: Map, source: str) -> str:

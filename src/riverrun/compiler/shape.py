@@ -118,7 +118,8 @@ def _source(source: ReadTopic) -> dict[str, Any]:
 
 
 def _personal(given: Personal) -> dict[str, Any]:
-    return {name: value for name, value in vars(given).items() if name != "at"}
+    # which other fields there are may change
+    return {name: value for name, value in vars(given).items() if name not in ("at", "known")}
 
 
 def _filled_by(source: ReadTopic) -> str | None:

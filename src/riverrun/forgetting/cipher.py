@@ -18,6 +18,9 @@ PREFIX = "rrp1:"
 KEY, SUBJECT = 64, 16
 """Bytes of a key (AES-256, and as much for the tag), and of what stands for a subject."""
 
+WITHOUT_VALUE = len(PREFIX) + (SUBJECT * 8 + 5) // 6
+"""How long a text is that tells whose it was, and nothing else: the others are longer."""
+
 TEXT = b"t"
 """What the value is; it also gives an empty text a byte, which the cipher needs."""
 
@@ -41,6 +44,12 @@ def subject_in(text: str) -> bytes | None:
     """Whose it is; None if the text is no cipher."""
     found = _parts(text)
     return None if found is None else found[0]
+
+
+def beginning(subject: bytes) -> str:
+    """What all texts of a subject begin with, and no others. The last letter of what stands for it
+    holds some bits of what follows."""
+    return PREFIX + _text(subject)[:-1]
 
 
 def opened(text: str, key: bytes) -> str | None:

@@ -8,6 +8,12 @@ from riverrun.arguments import checked, shown
 from riverrun.errors import Location, ProgramError, caller
 from riverrun.schema import Schema
 
+WHOLE = tuple(
+    f"{sign}{size}"
+    for sign in ("", "U")
+    for size in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+)
+
 
 @dataclass(frozen=True)
 class Personal:
@@ -21,6 +27,9 @@ class Personal:
     at: Location
     inside: str | None = None
     """The column of JSON that they are fields of, if they are no columns of their own."""
+    known: tuple[str, ...] = ()
+    """Other fields of it. One that is none of these may be a personal one, misspelt, and is sealed,
+    too."""
 
     @property
     def text(self) -> str:
@@ -86,8 +95,10 @@ def checked_personal(given: object, fields: Schema, at: Location) -> tuple[Perso
 
 
 def _check_single(column: str, type: str, at: Location) -> None:
-    if type.endswith("]") or type.startswith(("STRUCT", "MAP", "DOUBLE", "FLOAT", "JSON")):
+    """What is written in one way only, so that somebody can be named."""
+    decimal = type.startswith("DECIMAL") and not type.endswith("]")
+    if type not in (*WHOLE, "VARCHAR", "UUID") and not decimal:
         raise ProgramError(
             f"{column!r} is {type}, and cannot tell a subject", where=at,
-            hint="a subject is told by a text, a whole number or a UUID",
+            hint="a subject is told by a text, a whole number, a decimal or a UUID",
         )  # fmt: skip

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from riverrun import exact
+from riverrun.arguments import shown
+from riverrun.errors import InputError
 from riverrun.forgetting import cipher
 from riverrun.forgetting.store import Found, KeyStore
 
 AT_HAND = 200_000
 """Keys that a process remembers."""
 
+
+SEALED = re.compile(rf"{cipher.PREFIX}[A-Za-z0-9_-]{{22,}}")
+GONE = "(forgotten)"
+"""What stands inside of a text for what cannot be read any more."""
 
 TWO = "it is computed from personal values of two subjects"
 
@@ -53,12 +61,24 @@ class Keys:
             found = self.names[kind, subject] = cipher.subject_of(self._secret, kind, subject)
         return found
 
-    def seal(self, kind: str, values: Sequence[tuple[str, str]]) -> list[str]:
-        """Texts that stand for values, each given with its subject."""
+    def seal(
+        self, kind: str, values: Sequence[tuple[str, str]], *, again: bool = False
+    ) -> list[str]:
+        """Texts that stand for values, each given with its subject.
+
+        A value that looks like such a text is sealed like any other, since anybody may have written
+        it. `again`: they come from where this application writes, too. One that stands for a value
+        of its subject already is left as it is there.
+        """
+        for pair in values:
+            if not all(isinstance(each, str) for each in pair):
+                hint = 'the subject and the value, both text: ("42", "ann@example.org")'
+                raise InputError("that cannot be sealed", got=shown(pair[0]), hint=hint)
         subjects = [self.subject(kind, subject) for subject, _ in values]
         keys = self._keys(set(subjects), make=True)
+        seal = _once if again else cipher.sealed
         pairs = zip(subjects, values, strict=True)
-        return [_once(subject, keys[subject], value) for subject, (_, value) in pairs]
+        return [seal(subject, keys[subject], value) for subject, (_, value) in pairs]
 
     def seal_alike(self, made: Sequence[tuple[str | None, str]]) -> list[str | None]:
         """What is computed of sealed texts is their subject's, too: each is given with the texts,
@@ -78,16 +98,9 @@ class Keys:
         subjects = [None if each is None else cipher.subject_in(each) for each in texts]
         keys = self._keys({each for each in subjects if each is not None})
         return [
-            self._read(text, keys[subject]) if text and subject and subject in keys else Read(text)
+            _read(text, keys[subject]) if text and subject and subject in keys else Read(text)
             for text, subject in zip(texts, subjects, strict=True)
         ]
-
-    def _read(self, text: str, key: bytes | None) -> Read:
-        found = None if key is None else cipher.opened(text, key)
-        if found is None:
-            return Read(None, forgotten=True)
-        # a value that was sealed before it came here is two subjects' own
-        return self.read([found])[0] if cipher.subject_in(found) else Read(found)
 
     def reveal(self, value: Any) -> Revealed:
         """A value, such as a row or what JSON gives, with all texts in it read."""
@@ -104,14 +117,36 @@ class Keys:
             return [self._revealed(each, f"{path}[{n}]", forgotten) for n, each in enumerate(value)]
         if not isinstance(value, str):
             return value
+        if cipher.PREFIX in value and cipher.subject_in(value) is None:
+            return self._inside(value, path, forgotten)
         [found] = self.read([value])
         if found.forgotten:
             forgotten.append(path)
         return found.value
 
+    def _inside(self, text: str, path: str, forgotten: list[str]) -> str:
+        """Text that holds such texts: JSON, or what somebody has put together of them."""
+        try:
+            holds = exact.loads(text)
+        except ValueError:
+            holds = None
+        if isinstance(holds, dict | list):
+            return exact.dumps(self._revealed(holds, path, forgotten))
+        read = {each: self.read([each])[0] for each in SEALED.findall(text)}
+        if any(each.forgotten for each in read.values()):
+            forgotten.append(path)
+        return SEALED.sub(lambda each: read[each[0]].value or GONE, text)
+
     def forget(self, subject: bytes) -> None:
-        """Destroys the key of what stands for a subject."""
+        """Destroys the key of what stands for a subject: `keys.subject("customer", "42")`."""
+        if not isinstance(subject, bytes) or len(subject) != cipher.SUBJECT:
+            hint = 'keys.forget(keys.subject("customer", "42"))'
+            raise InputError("that stands for no subject", got=shown(subject), hint=hint)
         self.store.destroy(subject)
+
+    def knows(self, subject: bytes) -> bool:
+        """Whether there is a key of what stands for a subject, or was one."""
+        return subject in self.store.find([subject])
 
     def forgotten(self, subject: bytes) -> bool:
         found = self.store.find([subject])
@@ -130,6 +165,14 @@ class Keys:
         return {each: self.known[each] for each in subjects if each in self.known}
 
 
+def _read(text: str, key: bytes | None) -> Read:
+    """What was sealed is given back as it came: it is not opened once more if it looks like a text
+    that stands for a value, since whoever sent it could have had that from somebody else."""
+    found = None if key is None else cipher.opened(text, key)
+    gone = key is None or len(text) == cipher.WITHOUT_VALUE
+    return Read(None, forgotten=True) if gone else Read(text if found is None else found)
+
+
 def _alike(value: str | None, subjects: Sequence[tuple[bytes, bytes | None]]) -> str | None:
     if not subjects:
         return value
@@ -141,8 +184,7 @@ def _alike(value: str | None, subjects: Sequence[tuple[bytes, bytes | None]]) ->
 
 
 def _once(subject: bytes, key: bytes | None, value: str) -> str:
-    """A text that stands for the subject's value already is left as it is: it may have been
-    written by this application, and read again."""
+    """A text that stands for a value of the subject already is left as it is."""
     own = cipher.subject_in(value) == subject
     if own and (key is None or cipher.opened(value, key) is not None):
         return value

@@ -34,14 +34,28 @@ class SqliteStore(KeyStore):
     def __init__(self, file: Path) -> None:
         self.file = file
         self.held: tuple[int, sqlite3.Connection] | None = None
+        self.inherited: list[sqlite3.Connection] = []
+        """Those of parents: a child that closed one could take away what its parent works on."""
 
     @property
     def _connection(self) -> sqlite3.Connection:
         if self.held is None or self.held[0] != os.getpid():
+            self.inherited += [self.held[1]] if self.held else []
             self.held = os.getpid(), self._opened()
         return self.held[1]
 
     def _opened(self) -> sqlite3.Connection:
+        try:
+            return self._made()
+        except (OSError, sqlite3.Error) as error:
+            raise DatabaseError(
+                "the store of keys cannot be opened",
+                where=self.file,
+                got=error,
+                hint="take it from where it was backed up: without it nothing can be read",
+            ) from error
+
+    def _made(self) -> sqlite3.Connection:
         private.folder(self.file.parent)
         with private.by_default():
             found = sqlite3.connect(
@@ -59,6 +73,8 @@ class SqliteStore(KeyStore):
     def close(self) -> None:
         if self.held is not None and self.held[0] == os.getpid():
             self.held[1].close()
+        elif self.held is not None:
+            self.inherited.append(self.held[1])
         self.held = None
 
     def secret(self) -> bytes:

@@ -38,6 +38,9 @@ class KeyStore(ABC):
     def destroyed(self) -> int:
         """How many keys were: what is known of keys holds while this is the same."""
 
+    def close(self) -> None:  # noqa: B027 - most hold nothing that others could touch
+        """Gives back what it holds open; it is opened again when it is asked next."""
+
 
 class MemoryStore(KeyStore):
     """Of the test driver, and of programs that are tried. Its keys follow from the subjects, so

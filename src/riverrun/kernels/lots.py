@@ -116,7 +116,10 @@ class LotReader:
         query = self.arrivals[source.topic]
         given = source.format.prepared(lot.records, source.fields, source.table_key)
         rows = self.evaluator.run(query, at_tick(query, source, now), lot=given)
-        return sealed(rows, source, keys_at(self.program.keys)) if source.personal else rows
+        if not source.personal:
+            return rows
+        again = source.topic in self.program.own_topics
+        return sealed(rows, source, keys_at(self.program.keys), again=again)
 
     def _other_times(self, source: ReadTopic, rows: pa.Table, now: Now) -> dict[TimeKeeper, int]:
         """The highest of each further event time that is not too far ahead. What fails is told

@@ -23,6 +23,7 @@ from riverrun.kernels.functions import Function
 from riverrun.kernels.kept import Outside
 from riverrun.kernels.letters import OnError, Verdict
 from riverrun.kernels.state import SegmentList
+from riverrun.kernels.uses import Followed
 from riverrun.outputs import Need
 from riverrun.partitions import Partition
 from riverrun.schema import Schema, column_list
@@ -194,7 +195,7 @@ clock; None if there are none."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operator(ABC):
+class Operator(Followed, ABC):
     """One step with state: what every one has."""
 
     name: str
@@ -312,7 +313,7 @@ class Operator(ABC):
         """What it needs of its surroundings: mostly nothing."""
         return frozenset()
 
-    def check_surroundings(self) -> None:  # noqa: B027 - most have none
+    def check_surroundings(self) -> None:
         """On the driver, before Spark starts: refuses what does not fit."""
 
     def owned(self) -> list[object]:

@@ -3,7 +3,8 @@ holds one that can be read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,9 @@ from riverrun.schema import quoted
 
 SUBJECT = "__subject"
 
+Seal = Callable[[Sequence[tuple[str, str]]], list[str]]
+"""Seals values, each given with its subject."""
+
 
 def subjects(source: ReadTopic) -> list[str]:
     """Of the query that decodes: whose the personal columns are, as text."""
@@ -28,15 +32,15 @@ def subjects(source: ReadTopic) -> list[str]:
     ]
 
 
-def sealed(rows: pa.Table, source: ReadTopic, keys: Keys) -> pa.Table:
-    """The rows, without what can be read of people."""
+def sealed(rows: pa.Table, source: ReadTopic, keys: Keys, *, again: bool) -> pa.Table:
+    """The rows, without what can be read of people. `again`: the program writes the topic, too."""
     for number, each in enumerate(source.personal):
-        whose = rows[f"{SUBJECT}{number}"]
+        whose, seal = rows[f"{SUBJECT}{number}"], partial(keys.seal, each.subject, again=again)
         if each.inside is None:
             for column in _columns(each, source):
-                rows = _with(rows, column, _sealed(keys, each.subject, whose, rows[column]))
+                rows = _with(rows, column, _sealed(seal, whose, rows[column]))
         else:
-            found = _sealed_inside(keys, each, whose, rows[each.inside])
+            found = _sealed_inside(seal, each, whose, rows[each.inside])
             rows = _with(rows, each.inside, found)
         rows = rows.drop_columns([f"{SUBJECT}{number}"])
     return _without_texts(rows) if source.personal else rows
@@ -70,7 +74,7 @@ def _with(rows: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.T
     return rows.set_column(rows.column_names.index(name), name, column)
 
 
-def _sealed(keys: Keys, kind: str, whose: pa.ChunkedArray, values: pa.ChunkedArray) -> pa.Array:
+def _sealed(seal: Seal, whose: pa.ChunkedArray, values: pa.ChunkedArray) -> pa.Array:
     """Each value of a subject is sealed once, however often it comes. One without a subject has
     a cause, and is no row; it is not kept."""
     subjects, texts = (_one(each).dictionary_encode() for each in (whose, values))
@@ -81,7 +85,7 @@ def _sealed(keys: Keys, kind: str, whose: pa.ChunkedArray, values: pa.ChunkedArr
     coded = pc.add(rows, texts.indices.cast(pa.int64())).dictionary_encode()
     names, given = subjects.dictionary.to_pylist(), texts.dictionary.to_pylist()
     pairs = [(names[n // several], given[n % several]) for n in coded.dictionary.to_pylist()]
-    return pa.array(keys.seal(kind, pairs), pa.string()).take(coded.indices)
+    return pa.array(seal(pairs), pa.string()).take(coded.indices)
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
@@ -90,18 +94,20 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _sealed_inside(
-    keys: Keys, personal: Personal, whose: pa.ChunkedArray, texts: pa.ChunkedArray
+    seal: Seal, personal: Personal, whose: pa.ChunkedArray, texts: pa.ChunkedArray
 ) -> pa.Array:
-    """Fields of JSON objects. What is none could be anything, and is not kept."""
-    rows = [_object(text) for text in texts.to_pylist()]
+    """Fields of JSON objects: the personal ones, and those that nobody knows. What is no object
+    could be anything, and what has no subject cannot be sealed: neither is kept."""
+    pairs = list(zip(whose.to_pylist(), texts.to_pylist(), strict=True))
+    rows = [None if subject is None else _object(text) for subject, text in pairs]
     places = [
         (row, name, str(subject), each if isinstance(each, str) else exact.dumps(each))
-        for row, subject in zip(rows, whose.to_pylist(), strict=True)
-        if row is not None and subject is not None
-        for name in personal.columns
-        if (each := row.get(name)) is not None
+        for row, (subject, _) in zip(rows, pairs, strict=True)
+        if row is not None
+        for name, each in row.items()
+        if name not in personal.known and each is not None
     ]
-    found = keys.seal(personal.subject, [(subject, value) for _, _, subject, value in places])
+    found = seal([(subject, value) for _, _, subject, value in places])
     for (row, name, _, _), text in zip(places, found, strict=True):
         row[name] = text
     return pa.array([None if row is None else exact.dumps(row) for row in rows], pa.string())

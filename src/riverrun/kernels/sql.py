@@ -319,40 +319,70 @@ def _walk(value: Any) -> Iterator[dict[str, Any]]:
 
 
 class Names(NamedTuple):
-    """The columns whose values an expression reads, in lower case."""
+    """The columns that an expression names, in lower case."""
 
     every: frozenset[str]
-    kept_private: frozenset[str]
-    """Those outside of `public(…)`."""
+    values: frozenset[str]
+    """Without those of which it only asks whether they are null."""
+    private: frozenset[str]
+    """Those of `values` that stand outside of `public(…)`."""
 
 
 @lru_cache(maxsize=1024)
 def names_in(expression: str) -> Names:
-    """Whether a column is null is no value of it."""
     serialized = _checker().execute(
         f"SELECT json_serialize_sql({literal(f'SELECT ({expression})')})"
     )
-    every, inside = set[str](), set[str]()
-    _note_names(json.loads(serialized.fetchall()[0][0]), every, inside, public=False)
-    return Names(frozenset(every), frozenset(inside))
+    return Names(*map(frozenset, _names(json.loads(serialized.fetchall()[0][0]), public=False)))
 
 
-def _note_names(value: Any, every: set[str], private: set[str], *, public: bool) -> None:
-    if isinstance(value, list):
-        for each in value:
-            _note_names(each, every, private, public=public)
-    if not isinstance(value, dict):
-        return
-    if value.get("class") == "COLUMN_REF":
-        every.add(value["column_names"][0].lower())
-        private.update(() if public else {value["column_names"][0].lower()})
-        return
-    null = value.get("type") in ("OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL")
-    if null and value["children"][0].get("class") == "COLUMN_REF":
-        return
-    declared = value.get("class") == "FUNCTION" and value["function_name"].lower() == PUBLIC
-    for each in value.values():
-        _note_names(each, every, private, public=public or declared)
+def _names(value: Any, *, public: bool) -> tuple[set[str], set[str], set[str]]:
+    every, values, private = set[str](), set[str](), set[str]()
+    if isinstance(value, dict) and value.get("class") == "COLUMN_REF":
+        name = {value["column_names"][0].lower()}
+        return name, name, set() if public else name
+    parts = value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
+    inside = public or (isinstance(value, dict) and _declares_public(value))
+    for each in parts:
+        found = _names(each, public=inside)
+        every |= found[0]
+        values |= found[1]
+        private |= found[2]
+    if isinstance(value, dict) and _asks_for_null(value):
+        return every, set(), set()
+    return every, values, private
+
+
+def _declares_public(node: dict[str, Any]) -> bool:
+    return node.get("class") == "FUNCTION" and node["function_name"].lower() == PUBLIC
+
+
+def _asks_for_null(node: dict[str, Any]) -> bool:
+    """Of a column: that of an expression tells something of values."""
+    null = node.get("type") in ("OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL")
+    return null and node["children"][0].get("class") == "COLUMN_REF"
+
+
+TAKING = frozenset({"->", "->>", "json_extract", "json_extract_string", "json_extract_path_text"})
+
+
+@lru_cache(maxsize=1024)
+def takes_only(expression: str) -> bool:
+    """Whether an expression only takes values out of JSON, and computes nothing with them."""
+    nodes = [each for each in _nodes(f"SELECT ({expression})") if "class" in each]
+    return all(map(_takes, nodes))
+
+
+def _takes(node: dict[str, Any]) -> bool:
+    match node["class"]:
+        case "FUNCTION":
+            return node["function_name"] in TAKING
+        case "OPERATOR":  # what a field is that is missing
+            return bool(node["type"] == "OPERATOR_COALESCE")
+        case "COLUMN_REF" | "CONSTANT" | "CAST" | "TYPE":
+            return True
+        case _:  # any other: it computes, or may
+            return False
 
 
 def schema_after(query: str, schema: Schema) -> Schema:

@@ -8,6 +8,7 @@ check on the row that is kept, and never taken for it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, TypeGuard
@@ -34,6 +35,7 @@ from riverrun.kernels.operator import (
 )
 from riverrun.kernels.program import ReadTopic
 from riverrun.kernels.state import SegmentList
+from riverrun.kernels.uses import Use
 from riverrun.operators.before import OTHERWISE, differences, doubt
 from riverrun.operators.to_table import beside, replaced
 from riverrun.partitions import short
@@ -80,6 +82,9 @@ class Captured(PlainOperator):
         bare = f"{TRUNCATED} IS NULL AS {BARE}"
         truncates = f"coalesce({TRUNCATED}, false)"
         return Entry(f"SELECT {columns}, {bare}, {NO_SLOT} FROM {rows} WHERE NOT {truncates}")
+
+    def uses(self, number: int) -> Iterable[Use]:
+        return ()
 
     def words(self) -> Words:
         return Words.of(("keeps", "the row as it was last changed"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from riverrun.kernels.operator import (
     split_late,
 )
 from riverrun.kernels.state import SegmentList
+from riverrun.kernels.uses import Use
 from riverrun.plan.building import checked_policy, step_fields
 from riverrun.plan.nodes import Node, Step
 from riverrun.plan.rows import passed_on
@@ -47,6 +49,9 @@ class Deduplicate(PlainOperator):
 
     def enter(self, number: int, rows: str) -> Entry:
         return Entry.of_facts(self.schema.names, rows)
+
+    def uses(self, number: int) -> Iterable[Use]:
+        return ()
 
     def words(self) -> Words:
         order = ", in order of time" if self.in_order else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from riverrun.kernels.operator import (
     StepState,
     Words,
 )
+from riverrun.kernels.uses import Use
 from riverrun.plan.building import step_fields
 from riverrun.plan.nodes import Node, Step
 from riverrun.plan.rows import key_of
@@ -42,6 +44,9 @@ class Gather(PlainOperator):
 
     def enter(self, number: int, rows: str) -> Entry:
         return Entry.of_changes(self.columns, rows)
+
+    def uses(self, number: int) -> Iterable[Use]:
+        return ()
 
     def words(self) -> Words:
         return Words.of(("gives", "changes as facts" if self.facts else "changes in their order"))

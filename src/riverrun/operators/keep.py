@@ -6,6 +6,7 @@ that brings them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,7 @@ from riverrun.kernels.operator import (
     Words,
 )
 from riverrun.kernels.state import SegmentList
+from riverrun.kernels.uses import Use
 from riverrun.operators.to_table import beside, replaced
 from riverrun.plan.nodes import Node, Step
 from riverrun.plan.rows import key_of, scattered
@@ -52,6 +54,9 @@ class Keep(PlainOperator):
 
     def enter(self, number: int, rows: str) -> Entry:
         return Entry.of_changes(self.schema.names, rows)
+
+    def uses(self, number: int) -> Iterable[Use]:
+        return ()
 
     def words(self) -> Words:
         return Words.of(("keeps", f"rows for {duration_text(self.keep)} after their last change"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from riverrun.kernels.operator import (
     StepState,
     Words,
 )
+from riverrun.kernels.uses import Use
 from riverrun.plan.building import checked_policy, free_name, step_fields
 from riverrun.plan.nodes import Node, Step
 from riverrun.plan.rows import passed_on
@@ -47,6 +49,9 @@ class MarkSeen(PlainOperator):
     def enter(self, number: int, rows: str) -> Entry:
         entering = [name for name in self.schema.names if name != self.column]
         return Entry(f"SELECT {column_list((*entering, *PLACE))} FROM {rows}")
+
+    def uses(self, number: int) -> Iterable[Use]:
+        return ()
 
     def words(self) -> Words:
         filter_text = f"Bloom filter for {self.capacity:,}, error {self.error}"

@@ -8,6 +8,7 @@ places, not by the size of the group.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ from riverrun.kernels.operator import (
     Words,
 )
 from riverrun.kernels.state import SegmentList
+from riverrun.kernels.uses import Use
 from riverrun.operators.finished import Finished
 from riverrun.operators.keep import keeping
 from riverrun.plan.building import free_name, step_fields
@@ -68,6 +70,9 @@ class Rank(PlainOperator):
         if self.finished is None:
             return Entry.of_changes(self.columns, rows, value)
         return Entry.of_changes(self.columns, rows, value, slot=self.finished.slot)
+
+    def uses(self, number: int) -> Iterable[Use]:
+        return Use.of_sql("by", self.by)
 
     def words(self) -> Words:
         word = "highest" if self.descending else "lowest"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -28,6 +29,7 @@ from riverrun.kernels.operator import (
 )
 from riverrun.kernels.program import ReadTopic
 from riverrun.kernels.state import SegmentList
+from riverrun.kernels.uses import Use
 from riverrun.partitions import short
 from riverrun.plan.building import checked_condition, checked_policy, period, step_fields
 from riverrun.plan.nodes import Node, Step
@@ -90,6 +92,9 @@ class ToTable(PlainOperator):
             for key in self.keys
         )
         return f" WHERE CASE {missing} ELSE true END"
+
+    def uses(self, number: int) -> Iterable[Use]:
+        return Use.of_sql("delete", self.delete)
 
     def words(self) -> Words:
         parts = [

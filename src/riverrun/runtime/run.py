@@ -36,6 +36,7 @@ from riverrun.kernels.program import Program
 from riverrun.kernels.sql import shared_evaluator
 from riverrun.outputs import Identity, Part, Places, destinations
 from riverrun.runtime import alerting, capturing, checkpoint, event_topics, runs, traces
+from riverrun.runtime.forgetting.stores import note_store
 from riverrun.runtime.measures import TIMES, Heard, Stopwatch
 from riverrun.runtime.surroundings import (
     check_master,
@@ -209,6 +210,8 @@ def started(
             checkpoint.forget(folder)
         program, shape, again = _going_on(app, folder)
         program = program.with_keys(place_of(settings, program.name))
+        if program.personal:
+            note_store(folder, program.keys, tell, fresh=options.fresh)
         for text in event_topics.warn_of_fresh(program) if options.fresh else ():
             tell(f"warning: {text}")
         boot = partial(

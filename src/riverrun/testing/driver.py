@@ -41,6 +41,7 @@ from riverrun.kernels.program import ReadTopic
 from riverrun.kernels.questions import MOST_SECONDS, Question, part_of
 from riverrun.kernels.revealing import keys_at
 from riverrun.kernels.state import SegmentCache
+from riverrun.kernels.subjects import Subject, kinds_of
 from riverrun.operators.lookups.by_hand import Content, TableByHand
 from riverrun.outputs import OutputSpec
 from riverrun.partitions import Range, as_texts, counts, real
@@ -169,8 +170,8 @@ class Driver:
 
     def forget(self, subject: str) -> None:
         """Asks to forget a subject, such as "customer/42": after the next batch its key is gone."""
-        kind, _, name = subject.partition("/")
-        self.control(FORGET, self.keys.subject(kind, name).hex())
+        who = Subject.of(subject, kinds_of(self.program.sources))
+        self.control(FORGET, self.keys.subject(*who).hex())
 
     def ask(self, step: str, sql: str) -> Answer:
         """Runs a batch, and asks for the rows of a step's table as they stand after it, as

@@ -5,18 +5,30 @@ What cannot be followed is refused, unless the program says that it is public.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from dataclasses import replace
 
-from riverrun.compiler.marks import Marks, PlanMarks, mark_of, used_in
+from riverrun.compiler.marks import Marks, PlanMarks, fields_in, used_in
 from riverrun.compiler.paths import sealed_name
 from riverrun.errors import ProgramError
+from riverrun.forgetting.declared import Mark
 from riverrun.kernels.program import ReadTopic
 from riverrun.kernels.revealing import SEAL
+from riverrun.kernels.sql import names_in, takes_only
+from riverrun.kernels.uses import Use
 from riverrun.operators.aggregate import Aggregate
+from riverrun.operators.joins.join import Join
 from riverrun.partitions import real
-from riverrun.plan.nodes import Node, Plan, Select, Step, Where, WithColumns, WithTime
+from riverrun.plan.nodes import (
+    Node,
+    Output,
+    Plan,
+    Select,
+    Step,
+    Union,
+    Where,
+    WithColumns,
+    WithTime,
+)
 from riverrun.plan.rows import form_of, nodes_of, rewritten
 from riverrun.schema import quoted
 
@@ -24,6 +36,7 @@ COUNTS = ("count", "distinct", "approx_distinct")
 """Aggregates that tell how many, and of nobody what."""
 
 PUBLIC = "compute it before, and say that it is public: .with_columns(…='public(…)')"
+LEAVE_OUT = "leave such columns out before: .select(…)"
 
 
 def keep_personal(plan: Plan) -> Plan:
@@ -32,6 +45,8 @@ def keep_personal(plan: Plan) -> Plan:
         return plan
     _refuse_read_otherwise([node for node in nodes if isinstance(node, ReadTopic)])
     marks, originals = PlanMarks(plan), iter(nodes)
+    for output in plan.outputs:
+        _check_sink(output, marks.of(output.input))
 
     def kept(node: Node) -> Node:
         original = next(originals)
@@ -57,7 +72,7 @@ def _refuse_read_otherwise(sources: list[ReadTopic]) -> None:
 
 
 def _inputs(node: Node) -> tuple[Node, ...]:
-    if isinstance(node, Step):
+    if isinstance(node, Step | Union):
         return node.inputs
     return (node.input,) if isinstance(node, Where | Select | WithColumns | WithTime) else ()
 
@@ -65,11 +80,17 @@ def _inputs(node: Node) -> tuple[Node, ...]:
 def _kept(node: Node, given: list[Marks]) -> Node:
     match node:
         case Where() if node.function is None:
+            _refuse_fields(node, node.condition, given[0])
             return _where(node, _columns(given[0]))
         case Select() | WithColumns():
+            for _, text in node.columns:
+                if not takes_only(text):
+                    _refuse_fields(node, text, given[0])
             return _computed(node, given[0])
         case WithTime():
             _refuse_used(node, node.time, given[0], "a time")
+        case Union():
+            _refuse_mixed(node, given)
         case Step():
             _check_step(node, given)
         case _:  # any other: passes rows on, or hands them to code as they are
@@ -82,10 +103,22 @@ def _columns(given: Marks) -> Marks:
     return {name: mark for name, mark in given.items() if not mark.fields}
 
 
+def _refuse_fields(node: Node, text: str, given: Marks) -> None:
+    """Fields of JSON can be taken out of it, as they are."""
+    for column in used_in(text, given):
+        if used := fields_in(text, given[column]):
+            raise ProgramError(
+                f"an expression computes with the personal {', '.join(used)} of {column!r}",
+                where=node.at,
+                got=text,
+                hint="take it out before, with .of(…) of the aggregate: that is a column that can "
+                "be computed with",
+            )
+
+
 def _where(node: Where, given: Marks) -> Where:
     used = used_in(node.condition, given)
-    if used:
-        _refuse_table(node, node.condition, used)
+    _refuse_table(node, node.condition, given)
     return replace(node, reveals=tuple(used)) if used else node
 
 
@@ -95,7 +128,7 @@ def _computed(node: Select | WithColumns, given: Marks) -> Select | WithColumns:
     for name, text in node.columns:
         used = [] if text in map(quoted, given) else used_in(text, whole)
         if used:
-            _refuse_table(node, text, used)
+            _refuse_table(node, text, whole)
         reveals |= dict.fromkeys(used)
         columns.append((name, _sealed(node, name, text, whole) if used else text))
     if not reveals:
@@ -107,7 +140,7 @@ def _computed(node: Select | WithColumns, given: Marks) -> Select | WithColumns:
 
 
 def _sealed(node: Select | WithColumns, name: str, text: str, given: Marks) -> str:
-    used = used_in(text, given, private=True)
+    used = used_in(text, given, "private")
     if not used:
         return text
     kinds = sorted({given[each].subject for each in used})
@@ -131,9 +164,11 @@ def _sealed(node: Select | WithColumns, name: str, text: str, given: Marks) -> s
     return f"{SEAL}(({text}), concat_ws(' ', {whose}))"
 
 
-def _refuse_table(node: Where | Select | WithColumns, text: str, used: list[str]) -> None:
-    """A row that is taken back later has to be computed as it was, when the key may be gone."""
-    if form_of(node) != "facts":
+def _refuse_table(node: Where | Select | WithColumns, text: str, given: Marks) -> None:
+    """A row that is taken back later has to be computed as it was, when the key may be gone.
+    Whether there is a value needs no key."""
+    used = used_in(text, given, "values")
+    if used and form_of(node) != "facts":
         raise ProgramError(
             f"an expression over a table reads the personal {', '.join(used)}",
             where=node.at,
@@ -154,40 +189,83 @@ def _refuse_used(node: Node, text: str, given: Marks, what: str) -> None:
 
 
 def _check_step(step: Step, given: list[Marks]) -> None:
-    """Steps keep what is sealed as it is, and count it; what reads it is refused."""
+    """Steps keep what is sealed as it is, compare and count it; what computes with it is refused,
+    and what is not known to do without."""
     if isinstance(step.does, Aggregate):
         _check_aggregate(step, step.does, _columns(given[0]))
         return
-    personal = {name for marks in given for name in _columns(marks)}
-    if step.does.kind == "rules" and personal:
+    if isinstance(step.does, Join):
+        _refuse_unlike_keys(step, step.does, given)
+    for number, marks in enumerate(given):
+        if not marks:
+            continue
+        uses = step.does.uses(number)
+        if uses is None:
+            raise ProgramError(
+                f"it is not known what {step.name!r} computes of the personal {', '.join(marks)}",
+                where=step.at,
+                hint=f"its operator is to say so: uses(…); or {LEAVE_OUT}",
+            )
+        for use in uses:
+            _refuse_use(step, use, [n for n in _columns(marks) if n.lower() in use.columns])
+
+
+def _refuse_use(step: Step, use: Use, used: list[str]) -> None:
+    if used:
         raise ProgramError(
-            f"live rules would read the personal {', '.join(sorted(personal))}",
+            f"the step {step.name!r} reads the personal {', '.join(used)}",
             where=step.at,
-            hint="leave such columns out before: .select(…)",
+            got=f"{use.what}: {use.text}",
+            hint=f"{PUBLIC}; or {LEAVE_OUT}",
         )
-    for text in _read_by(step):
-        for name in sorted(personal):
-            if re.search(rf"\b{re.escape(name)}\b", text, re.IGNORECASE):
-                raise ProgramError(
-                    f"the step {step.name!r} reads the personal {name!r}",
-                    where=step.at,
-                    got=text,
-                    hint=PUBLIC,
-                )
 
 
-def _read_by(step: Step) -> Iterator[str]:
-    """What a step reads of rows, beyond keeping them."""
-    does = step.does
-    match does.kind:
-        case "match" | "match on arrival" | "rank":
-            yield from (f"{name} {text}" for name, text in does.words().lines)
-        case "join streams":
-            yield str(does.settings()["condition"] or "")
-        case "lookup":
-            yield ", ".join(does.keys)
-        case _:  # any other: keeps rows, or hands them to code as they are
-            return
+def _refuse_unlike_keys(step: Step, does: Join, given: list[Marks]) -> None:
+    """Texts that stand for values are alike only if they are of one subject."""
+    for pair in does.on:
+        whose = [marks.get(name) for name, marks in zip(pair, given, strict=True)]
+        if whose[0] != whose[1]:
+            raise ProgramError(
+                f"rows are joined by {' = '.join(map(repr, pair))}, which are never the same",
+                where=step.at,
+                got=", ".join(map(_whose, pair, whose)),
+                hint="what is sealed is the same text only for the same subject: join by who it is",
+            )
+
+
+def _whose(name: str, mark: Mark | None) -> str:
+    return f"{name} is {'not personal' if mark is None else f'personal of a {mark.subject}'}"
+
+
+def _refuse_mixed(node: Union, given: list[Marks]) -> None:
+    """A column is personal in all of its rows, and of one kind of subject, or in none."""
+    for name in node.schema.visible.names:
+        several = zip(node.inputs, given, strict=True)
+        whose = [marks.get(name) for each, marks in several if not _constant(each, name)]
+        if any(each != whose[0] for each in whose):
+            raise ProgramError(
+                f"{name!r} is not personal in the same way in all streams of the union",
+                where=node.at,
+                got="; ".join(_whose(name, each) for each in whose),
+                hint="rename it in one of them, or leave it out: .select(…)",
+            )
+
+
+def _constant(node: Node, name: str) -> bool:
+    """Whether the column is the same in all rows, such as null: it is nobody's."""
+    made = dict(node.columns) if isinstance(node, Select | WithColumns) else {}
+    return name in made and not names_in(made[name]).every
+
+
+def _check_sink(output: Output, given: Marks) -> None:
+    if used := [name for name in _columns(given) if name in output.sink.reads()]:
+        raise ProgramError(
+            f"the output {output.name!r} would look into the personal {', '.join(used)}",
+            where=output.at,
+            got=output.sink.text,
+            hint="it is given sealed text, in which there are no words: leave such columns out of "
+            "what is searched, or say before that they are public(…)",
+        )
 
 
 def _check_aggregate(step: Step, does: Aggregate, given: Marks) -> None:  # type: ignore[type-arg]
@@ -204,7 +282,7 @@ def _check_aggregate(step: Step, does: Aggregate, given: Marks) -> None:  # type
                     got=f"{each.kind}({text})",
                     hint=f"count() and distinct() of a column may be taken; else {PUBLIC}",
                 )
-        if each.own is not None and any(mark_of(t, given, "") for t in each.own.expressions):
+        if each.own is not None and any(used_in(t, given) for t in each.own.expressions):
             raise ProgramError(
                 f"{each.name!r} would mix what is personal of several people",
                 where=step.at,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from riverrun.durations import duration_text
 from riverrun.edges import Edge
 from riverrun.kernels.operator import Entry, Input, Leaving, PlainOperator, Words
+from riverrun.kernels.uses import Use
 from riverrun.operators.alert.group import Times
 from riverrun.operators.alert.templates import Template
 from riverrun.schema import Column, Schema, plain
@@ -95,6 +97,17 @@ class AlertSpec(PlainOperator):
             return Entry.of_changes(columns, rows, f"{over} AS {OVER}")
         source = f"(SELECT *, {over} AS {OVER} FROM {rows})"
         return Entry.of_facts((*columns, OVER), source)
+
+    def uses(self, number: int) -> Iterable[Use]:
+        yield from Use.of_sql("resolve", self.resolve)
+        for what, each in (("title", self.title), ("text", self.text)):
+            if each is not None:
+                yield Use.of(what, each.names, each.written)
+        # groups are named in what people read, and silenced by it
+        yield Use.of("group_by", self.keys)
+
+    def passes(self, number: int, output: str) -> Mapping[str, str]:
+        return {}
 
     def words(self) -> Words:
         times = self.times

@@ -28,6 +28,10 @@ class Template:
     pieces: tuple[tuple[str, str | None, str], ...]
     """Text, the name that follows it, and the format of its value."""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for _, name, _ in self.pieces if name is not None)
+
     def filled(self, values: Mapping[str, Any]) -> str:
         """A name whose column is no longer there stands as it is written."""
         found = []

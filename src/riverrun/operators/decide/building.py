@@ -19,7 +19,7 @@ from riverrun.errors import Location, ProgramError
 from riverrun.forgetting.declared import Personal, listed
 from riverrun.formats.known import NESTED
 from riverrun.kernels.program import ReadTopic
-from riverrun.operators.decide.columns import fields_of
+from riverrun.operators.decide.columns import fields_of, names_of
 from riverrun.operators.decide.kinds import Kind
 from riverrun.operators.decide.parts import is_model, with_parts
 from riverrun.operators.decide.records import COMMANDS, EVENTS, STATES
@@ -101,7 +101,9 @@ def _personal(given: Personal | None, rules: Rules, at: Location) -> tuple[Perso
                 got=", ".join(sorted(found)) or "no such field",
                 hint="only text can be personal",
             )
-    return (dataclasses.replace(given, by="aggregate", inside="data"),)
+    known = {name for kind in rules.commands for name in names_of(kind)} - {*given.columns}
+    made = dataclasses.replace(given, by="aggregate", inside="data", known=tuple(sorted(known)))
+    return (made,)
 
 
 def events_topic(topic: str, at: Location) -> ReadTopic:

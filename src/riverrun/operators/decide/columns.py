@@ -36,6 +36,14 @@ def fields_of(type: type[Any]) -> Schema:
     return Schema(tuple(Column(name, _type(hint)) for name, hint in hints.items()))
 
 
+def names_of(type: type[Any]) -> set[str]:
+    """What its fields may be called in JSON."""
+    names = set(fields_of(type).names)
+    aliases = type.model_fields.values() if is_model(type) else ()
+    given = (each for field in aliases for each in (field.alias, field.validation_alias))
+    return names | {each for each in given if isinstance(each, str)}
+
+
 def _type(hint: Any) -> str:
     given = typing.get_args(hint)
     parts = [each for each in given if each not in (NoneType, Ellipsis)]

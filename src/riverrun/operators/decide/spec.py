@@ -7,6 +7,7 @@ happened, and nothing else, whenever there are none of this version of the rules
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from riverrun.kernels.operator import (
     StepState,
     Words,
 )
+from riverrun.kernels.uses import Use
 from riverrun.operators.decide.deciding import Deciding
 from riverrun.operators.decide.kinds import Kind
 from riverrun.operators.decide.parts import travelling
@@ -67,6 +69,12 @@ class Decide(PlainOperator):
 
     def grows(self, tables: list[str]) -> str | None:
         return "the state of every aggregate"
+
+    def uses(self, number: int) -> Iterable[Use]:
+        return ()
+
+    def passes(self, number: int, output: str) -> Mapping[str, str] | None:
+        return None if output in ("", "events") else {}
 
     def words(self) -> Words:
         rules = self.rules

@@ -7,7 +7,7 @@ called differently. Where both are called the same, they are one column of the r
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, Required, TypedDict
@@ -27,6 +27,7 @@ from riverrun.kernels.operator import (
     split_late,
 )
 from riverrun.kernels.typed import columns_of
+from riverrun.kernels.uses import Use
 from riverrun.plan.nodes import Node
 from riverrun.schema import Schema, quoted
 
@@ -126,6 +127,14 @@ class Join(PlainOperator):
 
     def key_words(self) -> list[str]:
         return [a if a == b else f"{a} = {b}" for a, b in self.on]
+
+    def uses(self, number: int) -> Iterable[Use]:
+        return ()
+
+    def passes(self, number: int, output: str) -> Mapping[str, str]:
+        side: JoinSide = getattr(self, SIDES[number])
+        own = {made: name for name, made in side.renamed.items()}
+        return own | {name: name for name in self.shared}
 
     def words(self) -> Words:
         return Words.of(("join", f"{self.how}, {self.phrase}"), *self.more_words())

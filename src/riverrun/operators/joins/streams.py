@@ -6,7 +6,7 @@ two of them. For outer joins, rows that have matched none yet are noted in a lis
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -21,6 +21,7 @@ from riverrun.kernels.letters import Failure, judge
 from riverrun.kernels.operator import Batch, Input, Leaving, Result, StepState
 from riverrun.kernels.sql import shared_evaluator
 from riverrun.kernels.state import SegmentList
+from riverrun.kernels.uses import Use
 from riverrun.operators.joins.join import RIGHT, Asked, How, Join, PairTime, Side
 from riverrun.plan.building import checked_condition
 from riverrun.plan.nodes import Node
@@ -92,6 +93,13 @@ class StreamJoin(Join):
         if self.spread > 1:
             said.append(("spread", f"each key over {self.spread} pages"))
         return said + ([("where", plain(self.condition))] if self.condition else [])
+
+    def uses(self, number: int) -> Iterable[Use]:
+        """The condition is over the columns of the result."""
+        for each in Use.of_sql("where", self.condition):
+            known = self.passes(number, "").items()
+            named = [name for made, name in known if made.lower() in each.columns]
+            yield Use.of(each.what, named, each.text)
 
     def frozen(self) -> dict[str, Any]:
         # rows are kept in buckets as long as both bounds together

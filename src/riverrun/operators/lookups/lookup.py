@@ -7,7 +7,7 @@ one that is run again is not told something else.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from hashlib import sha256
@@ -33,6 +33,7 @@ from riverrun.kernels.operator import (
 )
 from riverrun.kernels.sql import shared_evaluator
 from riverrun.kernels.state import SegmentList
+from riverrun.kernels.uses import Use
 from riverrun.operators.lookups.asking import Asking, asked
 from riverrun.operators.lookups.database import (
     Away,
@@ -89,6 +90,9 @@ class Lookup(PlainOperator):
     def key_words(self) -> list[str]:
         pairs = zip(self.keys, self.on, strict=True)
         return [mine if mine == theirs else f"{mine} = {theirs}" for mine, theirs in pairs]
+
+    def uses(self, number: int) -> Iterable[Use]:
+        return (Use.of("on", self.keys),)
 
     def words(self) -> Words:
         kept = "nothing" if self.cache is None else duration_text(self.cache)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ import polars as pl
 
 from riverrun.errors import ProgramError
 from riverrun.kernels import sql
-from riverrun.kernels.sql import Evaluator
+from riverrun.kernels.sql import Evaluator, names_in
 from riverrun.operators.match.clauses import Named
 from riverrun.operators.match.conditions import Columns
 from riverrun.operators.match.navigation import NUMBER, Ref, Scope, refs
@@ -36,6 +37,11 @@ class Value:
         """Whether it is known without asking DuckDB: the value of a row, or a number of rows."""
         return not self.ref.aggregate or not self.ref.value
 
+    @property
+    def counts(self) -> bool:
+        """Whether it is how many values a column has."""
+        return self.ref.aggregate == "count" and (not self.ref.value or self.ref.plain is not None)
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -55,6 +61,14 @@ class Measures:
     @property
     def columns(self) -> tuple[Column, ...]:
         return tuple(Column(each.name, each.type) for each in self.measures)
+
+    def computed_of(self, measure: Measure) -> Iterator[str]:
+        """Columns that it is computed of. How many values a column has tells none of them."""
+        named = names_in(measure.text).every
+        for value in self.values:
+            if value.name in named and not value.counts:
+                yield value.column
+                yield from (name for text in value.more for name in names_in(text).every)
 
     @property
     def numbered(self) -> bool:

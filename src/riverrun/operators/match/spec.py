@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +12,8 @@ import polars as pl
 from riverrun.columns import AT, PLACE, TIME
 from riverrun.durations import BEGINNING, duration_text
 from riverrun.kernels.operator import Entry, Leaving, PlainOperator, Words
+from riverrun.kernels.sql import names_in
+from riverrun.kernels.uses import Use
 from riverrun.operators.match.clauses import Rows
 from riverrun.operators.match.conditions import Conditions, Shifted, with_bits
 from riverrun.operators.match.measures import Measures
@@ -79,6 +82,41 @@ class MatchSpec(PlainOperator):
 
     def as_entered(self, rows: pl.DataFrame) -> pl.DataFrame:
         return rows.select(*self.entering.visible.names, *PLACE)
+
+    def uses(self, number: int) -> Iterable[Use]:
+        written = "; ".join(f"{name} AS {text}" for name, text in self.written)
+        yield Use.of("DEFINE", self._behind(self._asked()), written)
+        passed = self._passed()
+        for each in self.measures.measures:
+            if each.name not in passed:
+                yield Use.of("MEASURES", self._behind(self.measures.computed_of(each)), each.name)
+
+    def passes(self, number: int, output: str) -> Mapping[str, str]:
+        every_row = self.rows == "all" and not output
+        whole = self.entering.visible.names if every_row else self.keys
+        return {name: name for name in whole} | self._passed()
+
+    def _passed(self) -> dict[str, str]:
+        """Measures that are a column's value as it is."""
+        shifted = {name: each.column for name, each in self.shifted}
+        values = {value.name: value.column for value in self.measures.values}
+        found = {m.name: values[m.value] for m in self.measures.measures if m.value is not None}
+        taken = {name: shifted.get(column, column) for name, column in found.items()}
+        return {name: column for name, column in taken.items() if column in self.entering}
+
+    def _asked(self) -> Iterator[str]:
+        """Columns that conditions are over."""
+        for text in (*self.conditions.own, *self.conditions.near):
+            yield from names_in(text).every if text is not None else ()
+        yield from self.conditions.dependent.columns
+
+    def _behind(self, columns: Iterable[str]) -> Iterator[str]:
+        """The columns of rows that those are made of which the step adds to them."""
+        shifted = {name: each.column for name, each in self.shifted}
+        computed = dict(self.computed)
+        for name in columns:
+            taken = shifted.get(name, name)
+            yield from names_in(computed[taken]).every if taken in computed else (taken,)
 
     def words(self) -> Words:
         automaton, within = self.matching.automaton, duration_text(self.matching.within)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from riverrun.kernels.operator import Entry, Leaving, PlainOperator, Words
+from riverrun.kernels.uses import Use
 from riverrun.processor import FrameProcessor, Processor
 from riverrun.schema import Column, Schema, columns_text, literal, quoted
 
@@ -34,6 +36,9 @@ class ProcessSpec(PlainOperator):
         wrong = [_checked(column) for column in self.schema.columns if column.type in DATES]
         checked = f"(SELECT * REPLACE ({', '.join(wrong)}) FROM {rows})" if wrong else rows
         return Entry.of_facts(self.schema.names, checked)
+
+    def uses(self, number: int) -> Iterable[Use]:
+        return ()
 
     def words(self) -> Words:
         kept = columns_text(self.state) or "none"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,6 +13,7 @@ from riverrun.columns import PLACE, TIME
 from riverrun.durations import BEGINNING, duration_text
 from riverrun.kernels.functions import Function
 from riverrun.kernels.operator import Entry, Leaving, PlainOperator, Words
+from riverrun.kernels.uses import Use
 from riverrun.operators.rules.shape import Frame
 from riverrun.schema import Column, Schema, columns_text
 
@@ -67,6 +69,10 @@ class RulesSpec(PlainOperator):
 
     def as_entered(self, rows: pl.DataFrame) -> pl.DataFrame:
         return rows.select(*self.entering.visible.names, *PLACE)
+
+    def uses(self, number: int) -> Iterable[Use]:
+        # any rule that comes may read any column
+        return (Use.of("live rules", self.entering.visible.names),)
 
     def words(self) -> Words:
         lines = [("rules", "from the control log: riverrun rules")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from riverrun.kernels.operator import (
     StepState,
     Words,
 )
+from riverrun.kernels.uses import Use
 from riverrun.schema import Column, Schema, column_list, quoted, schema_of
 
 if TYPE_CHECKING:
@@ -141,6 +142,13 @@ class Search(PlainOperator):
 
     def key_words(self) -> list[str]:
         return ["nothing: documents are dealt evenly"]
+
+    def uses(self, number: int) -> Iterable[Use]:
+        # any query that comes may name any column
+        columns = self.entering.visible.names
+        if number and self.queries:
+            columns = tuple(name for name, _ in self.queries.columns)
+        return (Use.of("stored queries", columns),)
 
     def words(self) -> Words:
         languages = dict(self.languages)

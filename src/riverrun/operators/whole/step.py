@@ -11,7 +11,7 @@ transaction goes on then, and is counted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,6 +42,7 @@ from riverrun.kernels.operator import (
     Words,
 )
 from riverrun.kernels.program import ReadTopic
+from riverrun.kernels.uses import Use
 from riverrun.operators.captured import KEPT, in_transactions
 from riverrun.operators.whole.lists import ONE
 from riverrun.operators.whole.waiting import SINCE, Asked, Waiting, WhenFull
@@ -89,8 +90,14 @@ class Whole(PlainOperator):
         columns = column_list((*self.columns[number].names, *marks))
         return Entry(f"SELECT {columns}, {hidden} FROM {rows}")
 
+    def passes(self, number: int, output: str) -> Mapping[str, str] | None:
+        return None if self.tables[number : number + 1] == (output,) else {}
+
     def key_words(self) -> list[str]:
         return ["none: all in one page"]
+
+    def uses(self, number: int) -> Iterable[Use]:
+        return ()
 
     def words(self) -> Words:
         full = "stops" if self.when_full == "stop" else "lets all go"

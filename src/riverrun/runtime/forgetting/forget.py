@@ -16,30 +16,37 @@ from riverrun import private
 from riverrun.config import Settings
 from riverrun.control import FORGET, Command
 from riverrun.embedded import kafka
-from riverrun.errors import AlreadyRunning, InputError
+from riverrun.errors import AlreadyRunning
 from riverrun.forgetting import KeyPlace, Keys
 from riverrun.forgetting.places import place_of
 from riverrun.kafka import admin
 from riverrun.kafka.control import ControlLog
 from riverrun.kafka.records import Record
 from riverrun.kafka.sender import Sender
+from riverrun.kernels.subjects import Subject
 from riverrun.partitions import real
 from riverrun.runtime import checkpoint
 from riverrun.runtime.forgetting.needles import Hashes, Needles, Values
 from riverrun.runtime.forgetting.places import Application, kept_for
 from riverrun.runtime.forgetting.rows import delete_rows
 from riverrun.runtime.forgetting.search import Looked, Search
+from riverrun.runtime.forgetting.stores import require_same
 
 PATIENCE = 60.0
 """Seconds for a running application to commit its batch, and the one with the command."""
 
-Key = Literal["destroyed", "was destroyed before", "waiting"]
+Key = Literal["destroyed", "was destroyed before", "waiting", "not known"]
 Step = Callable[[str], None]
 """Told before each step."""
 
 WAITING = (
     "its last batch is not committed, and would be another one without the key: the key is "
     "destroyed when the application runs again; then run `riverrun forget` once more"
+)
+
+NOT_KNOWN = (
+    "no value of it was ever sealed here: is it written as in the records? If they are still to be "
+    "read, run `riverrun forget` once they are"
 )
 
 
@@ -70,34 +77,10 @@ class Report:
 
     @property
     def done(self) -> bool:
-        return self.key != "waiting" and not self.readable
+        return self.key not in ("waiting", "not known") and not self.readable
 
     def data(self) -> dict[str, Any]:
         return {**asdict(self), "readable": self.readable, "done": self.done}
-
-
-@dataclass(frozen=True)
-class Subject:
-    """Who is to be forgotten: `customer/42`."""
-
-    kind: str
-    name: str
-
-    @classmethod
-    def of(cls, text: str, kind: str | None, kinds: list[str]) -> Subject:
-        given, slash, name = text.partition("/")
-        if kind is None and slash and given in kinds:
-            return cls(given, name)
-        if kind is None and len(kinds) == 1:
-            kind = kinds[0]
-        if kind not in kinds:
-            got = text if kind is None else kind
-            hint = f"there is {', '.join(kinds)}: e.g. {kinds[0]}/{name or given}"
-            raise InputError("it is not known what kind of subject that is", got=got, hint=hint)
-        return cls(kind, text)
-
-    def __str__(self) -> str:
-        return f"{self.kind}/{self.name}"
 
 
 def forget(
@@ -110,9 +93,12 @@ def forget(
 ) -> Report:
     """Forgets; what it did and saw. `subject` is who, and of which kind if that is not in it."""
     known, place = Application.known(settings, application), place_of(settings, application)
-    who = Subject.of(*subject, known.kinds)
+    require_same(settings.checkpoint_of(application), place)
+    who = Subject.of(subject[0], known.kinds, kind=subject[1])
     keys, client = Keys(place.store()), kafka.client(settings)
-    number = keys.subject(who.kind, who.name)
+    number = keys.subject(*who)
+    if not keys.knows(number):
+        return Report(application, str(who), "not known", place.text)
     search = Search(known, client, also)
     note = note_of(settings, application, number)
     before = keys.forgotten(number)
@@ -121,7 +107,7 @@ def forget(
     if not before:
         private.replace(private.folder(note.parent) / note.name, Hashes.of(values).text())
     step("destroy the key")
-    key = "was destroyed before" if before else destroyed(known, place, number, client)
+    key = "was destroyed before" if before else destroyed(known, place, number, client, step=step)
     report = Report(application, str(who), key, place.text)
     report.not_forgotten = {
         **{real(each): kept_for(settings, client, real(each)) for each in known.read},
@@ -131,8 +117,8 @@ def forget(
     if key == "waiting":
         return report
     step("write tombstones")
-    report.tombstones = tombstones(client, known.keyed_by(who.kind), who.name)
-    report.deleted = delete_rows(known, who.kind, who.name)
+    report.tombstones = tombstones(client, _rows_of(search, who, number))
+    report.deleted = delete_rows(known, who, number)
     step("look for what can be read")
     needles = _needles(values, note)
     report.values, report.too_short = needles.count(), needles.short
@@ -153,7 +139,9 @@ def _needles(values: Values, note: Path) -> Needles:
     return values if left is None or left.count() <= values.count() else left
 
 
-def destroyed(known: Application, place: KeyPlace, number: bytes, client: dict[str, str]) -> Key:
+def destroyed(
+    known: Application, place: KeyPlace, number: bytes, client: dict[str, str], *, step: Step
+) -> Key:
     """By the application if it runs, once it has committed; else at once."""
     folder = known.settings.checkpoint_of(known.name)
     if checkpoint.holder(folder) is None:
@@ -165,6 +153,7 @@ def destroyed(known: Application, place: KeyPlace, number: bytes, client: dict[s
         except AlreadyRunning:
             pass  # it has just been started, and will read the log
     ControlLog(client, known.name).send(Command(0, FORGET, number.hex()))
+    step("wait until the application, which is running, has committed its batch")
     keys, give_up_at = Keys(place.store()), time.monotonic() + PATIENCE
     while checkpoint.holder(folder) is not None and time.monotonic() < give_up_at:
         if keys.forgotten(number):
@@ -173,12 +162,20 @@ def destroyed(known: Application, place: KeyPlace, number: bytes, client: dict[s
     return "destroyed" if keys.forgotten(number) else "waiting"
 
 
-def tombstones(client: dict[str, str], topics: list[str], key: str) -> list[str]:
+def _rows_of(search: Search, who: Subject, number: bytes) -> dict[str, list[str]]:
+    """Topics of tables whose key is the subject, with what it is called there."""
+    known = search.application
+    existing = {topic.name for topic in admin.topics(search.client)}
+    sealed = [each for each in known.keyed_by(who.kind, sealed=True) if each in existing]
+    found = {topic: [who.name] for topic in known.keyed_by(who.kind) if topic in existing}
+    return found | {topic: search.keys(topic, number) for topic in sealed}
+
+
+def tombstones(client: dict[str, str], rows: dict[str, list[str]]) -> list[str]:
     """Deletes the row of a key from topics of tables; compaction removes what was there."""
-    existing = {topic.name for topic in admin.topics(client)}
-    there = [topic for topic in topics if topic in existing]
-    for topic in there:
+    for topic, keys in rows.items():
         sender = Sender(client, topic)
-        sender.send(Record(None, key.encode()))
+        for key in keys:
+            sender.send(Record(None, key.encode()))
         sender.flush()
-    return there
+    return list(rows)

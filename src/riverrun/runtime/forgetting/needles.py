@@ -14,6 +14,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ import numpy as np
 SHORTEST = 4
 """Bytes: what is shorter is in any file, whoever wrote it."""
 WORD = (1 << 64) - 1
+BLOCK = 1 << 15
+"""Bytes that are looked through at once for what is known by its hash."""
 
 
 def forms(value: str) -> set[bytes]:
@@ -136,22 +139,41 @@ class Hashes(Needles):
         return hmac.digest(self.salt, form, hashlib.sha256).hex()
 
     def inside(self, data: bytes) -> bool:
-        if not self.known or not data:
-            return False
-        signs = np.frombuffer(data, np.uint8).astype(np.uint64)
-        powers = _powers(self.base, len(data) + 1)
-        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(signs * powers[:-1])])
+        # small enough for the processor's own memory: the same arrays are used for each form
+        parts = range(0, len(data), BLOCK)
+        return any(self._in_block(data[n : n + BLOCK + self.longest - 1]) for n in parts)
+
+    def _in_block(self, data: bytes) -> bool:
+        powers, inverses = self._powers
+        signs = np.frombuffer(data, np.uint8) * powers[: len(data)]
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(signs)])
         for size, known in self.known.items():
             if size > len(data):
                 continue
             # of a piece that begins later every place counts that much more
-            pieces = sums[size:] - sums[:-size]
-            for total, hashed in known.items():
-                wanted = powers[: len(pieces)] * np.uint64(total)
-                for place in np.flatnonzero(pieces == wanted):
-                    if self.hash_of(data[place : place + size]) == hashed:
-                        return True
+            pieces = (sums[size:] - sums[:-size]) * inverses[: len(data) - size + 1]
+            for place in np.flatnonzero(self._tables[size][pieces >> np.uint64(48)]).tolist():
+                hashed = known.get(int(pieces[place]))
+                if hashed is not None and self.hash_of(data[place : place + size]) == hashed:
+                    return True
         return False
+
+    @cached_property
+    def _powers(self) -> tuple[Any, Any]:
+        """Of the base, and of what it is divided by."""
+        count = BLOCK + self.longest
+        return _powers(self.base, count), _powers(pow(self.base, -1, 1 << 64), count)
+
+    @cached_property
+    def _tables(self) -> dict[int, Any]:
+        """By length: whether a sum begins with these 16 bits."""
+        return {size: _begins(known) for size, known in self.known.items()}
+
+
+def _begins(sums: Iterable[int]) -> Any:
+    found = np.zeros(1 << 16, np.bool_)
+    found[[each >> 48 for each in sums]] = True
+    return found
 
 
 def _powers(base: int, count: int) -> Any:

@@ -17,7 +17,9 @@ from riverrun.durations import duration_text
 from riverrun.errors import InputError
 from riverrun.forgetting.places import place_of
 from riverrun.kafka import admin
+from riverrun.kernels.subjects import Kinds
 from riverrun.partitions import from_files, real
+from riverrun.schema import parse
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,14 @@ class Application:
         return {topic: each["personal"] for topic, each in sources if "personal" in each}
 
     @property
-    def kinds(self) -> list[str]:
+    def kinds(self) -> Kinds:
         """Of subjects."""
-        return sorted({each["subject"] for of in self.personal.values() for each in of})
+        found: dict[str, set[str]] = {}
+        for topic, several in self.personal.items():
+            fields = parse(self.shape["sources"][topic]["columns"])
+            for each in several:
+                found.setdefault(each["subject"], set()).add(fields.type_of(each["by"]))
+        return found
 
     @property
     def written(self) -> list[str]:
@@ -76,14 +83,14 @@ class Application:
         others = self.shape["forgetting"]["others"]
         return [each["text"] for each in others if not here & set(each["needs"])]
 
-    def subject_columns(self, kind: str) -> set[str]:
-        """Columns that tell a subject, readable."""
+    def subject_columns(self, kind: str, *, sealed: bool = False) -> set[str]:
+        """Columns that tell a subject, readable, or personal themselves."""
         given = [p for of in self.personal.values() for p in of if p["subject"] == kind]
-        return {each["by"] for each in given if each["by"] not in each["columns"]}
+        return {each["by"] for each in given if (each["by"] in each["columns"]) == sealed}
 
-    def keyed_by(self, kind: str) -> list[str]:
+    def keyed_by(self, kind: str, *, sealed: bool = False) -> list[str]:
         """Compacted topics whose key is the subject."""
-        columns = self.subject_columns(kind)
+        columns = self.subject_columns(kind, sealed=sealed)
         tables = self.shape["forgetting"]["tables"]
         return [topic for topic, key in tables.items() if len(key) == 1 and key[0] in columns]
 

@@ -15,8 +15,10 @@ from riverrun.clock import Now
 from riverrun.compiler.shape import source_of
 from riverrun.errors import Location
 from riverrun.forgetting import Keys, cipher
+from riverrun.forgetting.places import place_of
 from riverrun.kafka import admin
 from riverrun.kafka.ranges import RangeReader
+from riverrun.kafka.records import text_or_base64
 from riverrun.kernels.arrivals import arrival, at_tick
 from riverrun.kernels.sql import shared_evaluator
 from riverrun.partitions import Partition, Range, real
@@ -66,7 +68,9 @@ class Search:
         for _, data in self._everything(LONGEST):
             texts.update(found.decode() for found in SEALED.findall(data))
         mine = [each for each in texts if cipher.subject_in(each) == subject]
-        read = {each.value for each in keys.read(mine) if each.value is not None}
+        pairs = zip(mine, keys.read(mine), strict=True)
+        # among the bytes of a file there may be more signs behind a text: that one is not opened
+        read = {each.value for text, each in pairs if each.value not in (None, text)}
         plain = (self._plain(topic, kind, name) for topic in self.application.read)
         return read.union(*plain)
 
@@ -76,12 +80,24 @@ class Search:
             if topic in existing:
                 for table in self._records(topic):
                     yield from ((f"topic {topic}", data) for data in _bytes(table))
+        # a file that this process has open in SQLite must not be opened beside it: with the second
+        # one the locks of the first end, and others take away the log under it
+        place_of(self.application.settings, self.application.name).store().close()
         seen: set[Path] = set()
         for what, place in self.application.files(self.also):
             for path in under(what, place):
                 if path not in seen:
                     seen.add(path)
                     yield from ((f"{what}: {place}", data) for data in _pieces(path, overlap))
+
+    def keys(self, topic: str, subject: bytes) -> list[str]:
+        """The keys of a topic's records that are sealed, and the subject's."""
+        found = {
+            text_or_base64(key)[0]
+            for table in self._records(topic)
+            for key in table["__key"].to_pylist()
+        }
+        return sorted(each for each in found if each and cipher.subject_in(each) == subject)
 
     def _records(self, topic: str) -> Iterator[pa.Table]:
         facts = admin.describe(self.client, topic)

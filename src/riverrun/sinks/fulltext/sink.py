@@ -82,6 +82,9 @@ class SearchIndex(Sink):
     def owns(self) -> str:
         return self.folder or f"the search index {self.index}"
 
+    def reads(self) -> tuple[str, ...]:
+        return self.searched
+
     def needs(self) -> frozenset[Need]:
         return frozenset({"one machine"})
 

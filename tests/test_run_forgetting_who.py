@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 import riverrun as rr
-from riverrun import private
+from riverrun import config, private
 from riverrun.compiler.shape import shape
 from riverrun.forgetting import Keys
 from riverrun.forgetting.places import place_of
@@ -121,3 +121,25 @@ def test_the_store_of_keys_is_never_open_without_its_locks(broker, broker_settin
     ended = subprocess.run([sys.executable, "-c", BESIDE, name], check=False)
     assert ended.returncode == 0
     assert SqliteStore(file).find([number]) == {number: None}
+
+
+PROGRAM = """
+import riverrun as rr
+
+app = rr.App("lostkeys")
+mine = rr.personal("email", subject="reader", by="id")
+app.stream("lostkeys-in", schema="email string, id bigint", personal=mine).to("lostkeys-out")
+"""
+
+
+def test_an_application_whose_keys_are_gone_is_not_run(tmp_path, riverrun, monkeypatch):
+    monkeypatch.setenv("RIVERRUN_HOME", str(tmp_path))
+    settings, file = config.load(), tmp_path / "lostkeys.py"
+    file.write_text(PROGRAM)
+    place = place_of(settings, "lostkeys")
+    note_store(settings.checkpoint_of("lostkeys"), place, print, fresh=False)
+    place.store().close()
+    (tmp_path / "keys" / "lostkeys.db").rename(tmp_path / "elsewhere.db")
+    refused = riverrun("run", str(file), "--once")
+    assert (refused.code, "not those that it had" in refused.err) == (2, True), refused.err
+    assert not (tmp_path / "keys" / "lostkeys.db").exists()

@@ -19,24 +19,29 @@ ANOTHER = "the keys of the application are not those that it had"
 
 
 def require_same(folder: Path, place: KeyPlace) -> None:
-    if not _same(folder, place):
-        raise ConfigError(
-            ANOTHER,
-            where=place.text,
-            got="another store" if place.there else "no store",
-            hint="take it from where it was backed up, or say where it is: keys = … in "
-            "riverrun.toml, or RIVERRUN_KEYS. If it is lost, everybody is forgotten: `riverrun run "
-            "--fresh` starts over",
-        )
+    """Of an application that has run: to look for a store must not make one."""
+    if not place.there or not _same(folder, place):
+        raise _another(place)
 
 
 def note_store(folder: Path, place: KeyPlace, tell: Callable[[str], None], *, fresh: bool) -> None:
     """Before anything is sealed. Who starts over may do so with another store."""
-    if not fresh:
-        require_same(folder, place)
-    elif not _same(folder, place):
+    if not _same(folder, place):
+        if not fresh:
+            raise _another(place)
         tell(f"warning: {ANOTHER}: who was forgotten before is not known to be")
     private.write(private.folder(folder) / NOTE, _name(place))
+
+
+def _another(place: KeyPlace) -> ConfigError:
+    return ConfigError(
+        ANOTHER,
+        where=place.text,
+        got="another store" if place.there else "no store",
+        hint="take it from where it was backed up, or say where it is: keys = … in riverrun.toml, "
+        "or RIVERRUN_KEYS. If it is lost, everybody is forgotten: `riverrun run --fresh` starts "
+        "over",
+    )
 
 
 def _same(folder: Path, place: KeyPlace) -> bool:

@@ -51,8 +51,11 @@ LONG = {"test_server_fuzz", "test_typing", "test_operator_contracts"}
 
 def pytest_configure() -> None:
     """Ended from outside, as by a time limit: servers are stopped all the same. No job gives way
-    to what other tests do meanwhile."""
+    to what other tests do meanwhile. Ctrl-C is not deaf because they were started in the
+    background: commands would inherit that."""
     os.environ.setdefault("RIVERRUN_NICE", "0")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 

@@ -108,28 +108,28 @@ def test_an_archiver_that_is_killed_from_outside_leaves_each_record_once(tmp_pat
 
 @pytest.mark.broker
 def test_what_retention_took_first_is_told_noted_and_listed(tmp_path, broker, riverrun):
-    filled(broker, "overtaken")
-    riverrun("archive", "overtaken", "--to", str(tmp_path))
-    end = KafkaTopics(broker).ends([Partition("overtaken", 0)])[Partition("overtaken", 0)]
-    fill(broker, "overtaken", rounds=3)
-    expired(broker, "overtaken", {0: end + 5})
-    told = riverrun("archive", "overtaken", "--to", str(tmp_path), "--json")
+    filled(broker, "gapped")
+    riverrun("archive", "gapped", "--to", str(tmp_path))
+    end = KafkaTopics(broker).ends([Partition("gapped", 0)])[Partition("gapped", 0)]
+    fill(broker, "gapped", rounds=3)
+    expired(broker, "gapped", {0: end + 5})
+    told = riverrun("archive", "gapped", "--to", str(tmp_path), "--json")
     assert told.code == 0
-    text = f"gap: overtaken/0: offsets {end} to {end + 4} were deleted before they were archived"
+    text = f"gap: gapped/0: offsets {end} to {end + 4} were deleted before they were archived"
     assert text in told.err
     assert json.loads(told.out)["partitions"][0]["gaps"] == [[end, end + 4]]
-    assert name_of(end, end + 5, "gap") in names(tmp_path, "overtaken", 0)
+    assert name_of(end, end + 5, "gap") in names(tmp_path, "gapped", 0)
     found = riverrun("archive", "--list", "--to", str(tmp_path), "--json")
     [first, second] = json.loads(found.out)
-    assert first["partition"] == "overtaken/0"
+    assert first["partition"] == "gapped/0"
     assert first["first"] == 0
     assert first["gaps"] == [[end, end + 4]]
     assert second["gaps"] == []
     assert first["since"].startswith("2026-01-01 00:00:00")
-    shown = riverrun("archive", "--list", "overtaken", "--to", str(tmp_path)).out
+    shown = riverrun("archive", "--list", "gapped", "--to", str(tmp_path)).out
     assert f"{end:,} to {end + 4:,}" in shown
     # and never again
-    assert "gap" not in riverrun("archive", "overtaken", "--to", str(tmp_path)).err
+    assert "gap" not in riverrun("archive", "gapped", "--to", str(tmp_path)).err
 
 
 @pytest.mark.broker
@@ -139,7 +139,7 @@ def test_what_was_read_before_retention_came_is_kept(tmp_path, broker):
     archiver = Archiver(broker, tmp_path)
     read, calls = archiver.ranges.as_it_comes, []
 
-    def overtaken(wanted):
+    def gapped(wanted):
         calls.append(wanted)
         if len(calls) > 1:
             yield from read(wanted)
@@ -149,7 +149,7 @@ def test_what_was_read_before_retention_came_is_kept(tmp_path, broker):
         expired(broker, "raced", {0: 600})
         raise RecordsGone("records that were still to be read are gone")
 
-    archiver.ranges.as_it_comes = overtaken
+    archiver.ranges.as_it_comes = gapped
     with TopicArchive(tmp_path, "raced").held():
         [copied] = archiver.copy(["raced"], lambda done, total: None)
     assert copied.gaps == [(100, 600)]

@@ -35,7 +35,8 @@ def test_programs_get_json(broker, broker_settings, riverrun):
     }
     stopped = {name: {"running": False} for name in ("postgres", "connect", "spark")}
     told = json.loads(riverrun("status", "--json").out)
-    assert set(told.pop("reader")) == {"way", "why"}
+    for who in ("reader", "writer"):
+        assert set(told.pop(who)) == {"way", "why"}
     assert told.pop("captures") == {}
     assert told == facts | stopped
     assert json.loads(riverrun("up", "--json").out) == facts | {"started": False}
@@ -46,7 +47,9 @@ def test_what_is_not_running_is_no_error_for_programs_either(riverrun):
     nothing = {"running": False}
     others = dict.fromkeys(("postgres", "connect", "spark"), nothing)
     told = json.loads(status.out)
-    assert (told.pop("captures"), bool(told.pop("reader"))) == ({}, True)
+    assert (told.pop("captures"), bool(told.pop("reader")), bool(told.pop("writer"))) == (
+        {}, True, True,
+    )  # fmt: skip
     assert (status.code, told) == (0, {**nothing, **others})
     nothing = {"running": False, "stopped": False}
     others = dict.fromkeys(("postgres", "connect", "spark"), nothing)

@@ -218,7 +218,7 @@ def test_ctrl_c_is_heard_though_the_command_waits_inside_a_library():
         try:
             assert command.stdout.readline() == "stuck\n"
             os.kill(command.pid, signal.SIGINT)
-            _, err = command.communicate(timeout=20)
+            _, err = command.communicate(timeout=60)
             assert (command.returncode, err.strip()) == (0, "")
         finally:
             command.kill()

@@ -30,6 +30,12 @@ def counted():
     return clicks(topic="views").group_by("user").agg(views=rr.count())
 
 
+def raw(topic="clicks"):
+    return rr.App("shop", pages=4).stream(
+        topic, schema="raw map(string, int), at timestamp", time="at"
+    )
+
+
 def near(**options):
     """Two streams, which need a time and a prefix."""
     given = {"on": "user", "within": "1 minute", "prefix": "other_"} | options
@@ -60,7 +66,9 @@ MISTAKES = {
     "the right side of the join has no column 'user'": lambda: enriched(on="user"),
     "the columns of a join have different types": lambda: enriched(on={"n": "id"}),
     "the columns of a join have": lambda: near(on={"user": "at"}),
-    "rows cannot be joined by 'tags', which is VARCHAR[]": lambda: near(on="tags"),
+    "rows cannot be joined by 'raw', which is MAP(": lambda: raw().join(
+        raw("views"), on="raw", within="1 minute", prefix="other_"
+    ),
     "a stream is joined with a table by the": lambda: enriched(on={"user": "country"}),
     "a stream is joined with a table by": lambda: clicks().join(rates(), on={"user": "region"}),
     # how, and names
@@ -109,7 +117,9 @@ MISTAKES = {
     "a table needs a key": lambda: table("t", schema="id int", key=[]),
     "there is no column 'idd'": lambda: table("t", schema="id int", key="idd"),
     "the column 'id' is given twice": lambda: table("t", schema="id int", key=["id", "id"]),
-    "'id' is INTEGER[], and cannot be a key": lambda: table("t", schema="id int[]", key="id"),
+    "'id' is MAP(VARCHAR, INTEGER), and cannot be a key": lambda: table(
+        "t", schema="id map(string, int)", key="id"
+    ),
     "the time column 'id' is": lambda: table("t", schema="id int", key="id", time="id"),
     "on_loss is one of": lambda: table("t", schema="id int", key="id", on_loss="cry"),
     "on_error is one of": lambda: table("t", schema="id int", key="id", on_error="cry"),

@@ -27,6 +27,9 @@ PARTS = ("name", "query", "where", "owner", "metadata", "watch")
 NOTHING = '"row"()'
 """What brackets with nothing in them are in SQL."""
 LONGEST_NAME, LONGEST_QUERY, MOST_BYTES = 255, 16_384, 65_536
+NAME = re.compile(rf"[^\s]{{1,{LONGEST_NAME}}}")
+JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+"""Made once: with other options than its own, `json.dumps` makes one for every query."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ def stored(given: Mapping[str, Any]) -> Stored:
         if part not in PARTS:
             raise InputError(f"a stored query has no {part!r}", hint=f"it has {', '.join(PARTS)}")
     name = given.get("name")
-    if not isinstance(name, str) or not re.fullmatch(rf"[^\s]{{1,{LONGEST_NAME}}}", name):
+    if not isinstance(name, str) or not NAME.fullmatch(name):
         raise InputError(
             "a stored query's name is text without spaces",
             where="name",
@@ -93,7 +96,7 @@ def stored(given: Mapping[str, Any]) -> Stored:
         raise InputError("metadata are names with values", where="metadata", got=shown(metadata))
     if given.get("watch") not in (None, True, False):
         raise InputError("watch is true or false", where="watch", got=shown(given["watch"]))
-    told = json.dumps(metadata, ensure_ascii=False)
+    told = JSON.encode(metadata)
     return Stored(name, query, where, owner, told, bool(given.get("watch")))
 
 
@@ -124,7 +127,7 @@ def _text(given: Mapping[str, Any], part: str) -> str | None:
 
 def _require_small(given: Mapping[str, Any]) -> None:
     try:
-        size = len(json.dumps(given, ensure_ascii=False, allow_nan=False).encode())
+        size = len(JSON.encode(given).encode())
     except ValueError as error:
         raise InputError("a stored query is JSON in UTF-8", got=shown(str(error))) from error
     if size > MOST_BYTES:

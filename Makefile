@@ -16,7 +16,7 @@ WORKERS ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test gate bench bench-windows bench-delivery bench-cluster bench-joins bench-patterns chaos chaos-capture chaos-queue chaos-serve fuzz-server soak lock clean
+.PHONY: help install demo test gate bench bench-windows bench-delivery bench-cluster bench-joins bench-patterns bench-restart replay-year chaos chaos-capture chaos-queue chaos-serve far fuzz-server soak lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 24
@@ -71,6 +71,9 @@ bench-joins: install ## joins, next to Spark's own, with small and large tables
 bench-patterns: install ## event patterns, next to windows and to a state machine per key
 	$(BIN)/riverrun bench patterns $(ARGS)
 
+bench-restart: install ## a start with 1 GB of state, and the speed of replay
+	$(BIN)/riverrun bench restart $(ARGS)
+
 bench-cluster: install ## two workers of a standalone cluster, next to local mode
 	$(BIN)/riverrun bench cluster $(ARGS)
 
@@ -86,8 +89,17 @@ chaos-queue: install ## 20,000 jobs for workers that are killed (ARGS="--jobs 20
 chaos-serve: install ## clients that read their own writes, and kills (ARGS="--kills 12 --seed 7")
 	$(BIN)/python tests/chaos_serve.py $(ARGS)
 
+replay-year: install ## 5 million events of three topics, replayed, against DuckDB (ARGS="--batches 50000")
+	$(BIN)/python tests/replay_year.py $(ARGS)
+
 fuzz-server: install ## ten minutes of made-up requests
 	FUZZ_SECONDS=600 $(BIN)/pytest tests/test_server_fuzz.py
+
+# Each in a folder of its own: what the server needs is none of ours.
+far: install ## checkpoints on S3 and HDFS: gets moto's server and Hadoop's, and kills jobs
+	test -d .far/s3 || '$(PYTHON)' -m pip install --quiet --target .far/s3 'moto[server]==5.2.5'
+	test -d .far/hdfs || '$(PYTHON)' -m pip install --quiet --target .far/hdfs hdfs-native==0.14.7 fsspec==2026.9.0
+	$(BIN)/pytest -m slow tests/test_far_servers.py $(ARGS)
 
 soak: install ## memory over ten minutes of steady input
 	$(BIN)/riverrun bench windows --soak 600 $(ARGS)

@@ -164,10 +164,11 @@ class Chaos:
         before they wake up."""
         stopped = self._stopped_in_a_transaction()
         asleep = {process.pid for process in stopped}
-        everybody = [psutil.Process(self.running().process.pid), *self.family()]
+        job = self.running().process  # asked again once it is dead, another would be started
+        everybody = [psutil.Process(job.pid), *self.family()]
         _signal(everybody, signal.SIGSTOP)  # so that nobody cleans up
         _signal([process for process in everybody if process.pid not in asleep], signal.SIGKILL)
-        self.running().process.wait()
+        job.wait()
         try:
             self.advance(3)
         finally:

@@ -7,47 +7,68 @@ from hypothesis import strategies as st
 
 import riverrun as rr
 from riverrun.partitions import Partition
-from riverrun.sources.admission import Admitted, Times, admit, in_order_of_time
+from riverrun.sources.admission import LOOK, REST, Admitted, admit, in_order_of_time
+from riverrun.sources.course import BELIEVED, FURTHER, Arrivals, Course
 
 FIRST = {"views": ("users",)}
 USERS, VIEWS, OTHERS = (Partition(topic, 0) for topic in ("users", "views", "others"))
 
 
-def admitted(begin, ends, most, *, first=FIRST, targets=None, times=None) -> Admitted:
-    return admit(begin, ends, most, first=first, targets=targets or {}, times=times or Times())
+A, B, C = (Partition("t", number) for number in range(3))
+NOW = 10**15
+
+
+def admitted(begin, ends, most, *, first=FIRST, targets=None, course=None) -> Admitted:
+    """Of partitions without times, unless a course tells."""
+    course = course or Course(read=set(begin))
+    found = admit(begin, ends, most, first=first, targets=targets or {}, course=course)
+    assert not found.look
+    return found
+
+
+def course_of(**moves) -> Course:
+    """Partitions by their letter: the first high, then records and how far time came with them."""
+    course, names = Course(), {"a": A, "b": B, "c": C}
+    highs = {names[name]: high for name, (high, _, _) in moves.items()}
+    course.note(dict.fromkeys(highs, 0), highs, NOW)
+    course.note(
+        {names[name]: records for name, (_, records, _) in moves.items()},
+        {names[name]: high + moved for name, (high, _, moved) in moves.items()}, NOW,
+    )  # fmt: skip
+    return course
 
 
 def test_what_fits_is_read_at_once():
     ends = {USERS: 10, VIEWS: 20}
-    assert admitted({USERS: 0, VIEWS: 0}, ends, 100) == (ends, {})
+    assert admitted({USERS: 0, VIEWS: 0}, ends, 100) == (ends, {}, False)
 
 
 def test_a_table_is_loaded_up_to_the_offset_that_was_its_end_when_the_backlog_was_found():
     begin = {USERS: 0, VIEWS: 0}
     batch = admitted(begin, {USERS: 250, VIEWS: 1000}, 100)
-    assert batch == ({USERS: 90, VIEWS: 0}, {USERS: 250})
+    assert batch == ({USERS: 90, VIEWS: 0}, {USERS: 250}, False)
     # more records of the table came: they are not waited for
     batch = admitted(batch.ends, {USERS: 900, VIEWS: 1000}, 100, targets=batch.targets)
-    assert batch == ({USERS: 180, VIEWS: 0}, {USERS: 250})
+    assert batch == ({USERS: 180, VIEWS: 0}, {USERS: 250}, False)
     batch = admitted(batch.ends, {USERS: 900, VIEWS: 1000}, 100, targets=batch.targets)
-    assert batch == ({USERS: 250, VIEWS: 30}, {})
+    assert batch == ({USERS: 250, VIEWS: 30}, {}, False)
 
 
 def test_a_table_that_grew_meanwhile_is_loaded_again_before_more_is_read():
     batch = admitted({USERS: 250, VIEWS: 30}, {USERS: 900, VIEWS: 1000}, 100)
-    assert batch == ({USERS: 340, VIEWS: 30}, {USERS: 900})
+    assert batch == ({USERS: 340, VIEWS: 30}, {USERS: 900}, False)
 
 
 def test_what_waits_for_no_table_goes_on_while_one_is_loaded():
     begin = {USERS: 0, VIEWS: 0, OTHERS: 0}
     batch = admitted(begin, {USERS: 1000, VIEWS: 1000, OTHERS: 1000}, 100)
-    assert batch == ({USERS: 90, VIEWS: 0, OTHERS: 10}, {USERS: 1000})
+    assert batch == ({USERS: 90, VIEWS: 0, OTHERS: 10}, {USERS: 1000}, False)
 
 
 def test_a_table_that_is_not_read_holds_nobody():
     """It is paused: its end is where it stands, whatever its target was."""
     batch = admitted({USERS: 5, VIEWS: 0}, {USERS: 5, VIEWS: 1000}, 100, targets={USERS: 50})
-    assert batch == ({USERS: 5, VIEWS: 100}, {})
+    assert batch == ({USERS: 5, VIEWS: 100}, {}, False)
 
 
 def test_tables_that_wait_for_others_come_after_them():
@@ -55,10 +76,10 @@ def test_tables_that_wait_for_others_come_after_them():
     first = {"views": ("users",), "users": ("teams",)}
     begin = {teams: 0, USERS: 0, VIEWS: 0}
     batch = admitted(begin, {teams: 200, USERS: 10, VIEWS: 10}, 100, first=first)
-    assert batch == ({teams: 90, USERS: 0, VIEWS: 0}, {teams: 200, USERS: 10})
+    assert batch == ({teams: 90, USERS: 0, VIEWS: 0}, {teams: 200, USERS: 10}, False)
     batch = admitted({teams: 190, USERS: 0, VIEWS: 0}, {teams: 200, USERS: 10, VIEWS: 10}, 100,
                      first=first, targets=batch.targets)  # fmt: skip
-    assert batch == ({teams: 200, USERS: 10, VIEWS: 10}, {})
+    assert batch == ({teams: 200, USERS: 10, VIEWS: 10}, {}, False)
 
 
 @settings(deadline=None)
@@ -82,30 +103,110 @@ def test_whatever_arrives_everything_is_read_and_no_row_meets_a_table_that_is_no
         assert batch.ends != at or at == ends
         if batch.ends[VIEWS] > at[VIEWS]:
             assert batch.ends[USERS] >= wanted
-        at, targets = batch
+        at, targets, _ = batch
 
 
-def test_a_partition_that_is_ahead_waits_for_those_behind_it():
-    a, b, c = (Partition("t", number) for number in range(3))
-    begin, ends = {a: 0, b: 0, c: 0}, {a: 1000, b: 1000, c: 1000}
-    times = Times({a: 100, b: 105, c: 200}, reach=10)
-    assert in_order_of_time(begin, ends, 100, times) == {a: 50, b: 50, c: 0}
-    # what is behind fits: there is room for the one that is ahead
-    assert in_order_of_time(begin, {a: 30, b: 30, c: 1000}, 100, times) == {a: 30, b: 30, c: 40}
+def test_partitions_are_read_up_to_the_same_time():
+    course = course_of(a=(0, 100, 1000), b=(0, 300, 1000), c=(5000, 100, 1000))
+    begin, ends = {A: 100, B: 300, C: 100}, {A: 9000, B: 9000, C: 9000}
+    # a hundred records of A and three hundred of B lead as far; C is there already
+    assert in_order_of_time(begin, ends, 400, course) == ({A: 200, B: 600, C: 100}, {}, False)
+    # from there on all three go on
+    found = in_order_of_time(begin, ends, 2500, course).ends
+    assert found == {A: 700, B: 2100, C: 200}
 
 
-def test_a_partition_whose_time_is_not_known_neither_waits_nor_is_waited_for():
-    a, b, dead = (Partition("t", number) for number in range(3))
-    times = Times({a: 100, b: 10_000}, reach=1)
-    planned = in_order_of_time(dict.fromkeys((a, b, dead), 0), {a: 60, b: 60, dead: 60}, 60, times)
-    assert planned == {a: 30, b: 0, dead: 30}
+def test_what_is_left_of_a_partition_is_all_that_it_gives():
+    course = course_of(a=(0, 100, 1000), b=(0, 100, 1000))
+    found = in_order_of_time({A: 100, B: 100}, {A: 130, B: 9000}, 1000, course).ends
+    assert found == {A: 130, B: 1070}
 
 
-def test_times_are_the_highest_that_were_read_and_tell_how_far_one_batch_comes():
-    a, b = Partition("t", 0), Partition("t", 1)
-    assert Times.after({}, {a: 5}) == Times({a: 5}, None)
-    assert Times.after({a: 5, b: 7}, {a: 9}) == Times({a: 9, b: 7}, 4)
-    assert Times.after({a: 5}, {}) == Times({a: 5}, None)
+def test_a_partition_with_few_records_is_ahead_rather_than_behind():
+    course = course_of(a=(0, 1000, 1000), b=(-899_500, 1, 900_000))
+    found = in_order_of_time({A: 1000, B: 1}, {A: 9000, B: 50}, 500, course).ends
+    assert found == {A: 1499, B: 2}
+
+
+def test_a_few_records_of_each_partition_tell_first_how_its_time_goes():
+    course, ends = Course(), {A: 90_000, B: 90_000, C: 200}
+    course.note({A: 0, B: 0, C: 0}, {}, NOW)
+    first = in_order_of_time({A: 0, B: 0, C: 0}, ends, 50_000, course)
+    assert first == ({A: LOOK, B: LOOK, C: 200}, {}, True)
+    course.note(first.ends, {A: 1000, B: 8000, C: 10}, NOW)
+    second = in_order_of_time(first.ends, ends, 50_000, course)
+    assert second == ({A: 2 * LOOK, B: 2 * LOOK, C: 200}, {}, True)
+    course.note(second.ends, {A: 2000, B: 9000, C: 10}, NOW)
+    third = in_order_of_time(second.ends, ends, 50_000, course)
+    # the clock of A may go from 2000 to 18,000: that is how far it is believed
+    assert third == ({A: (2 + FURTHER) * LOOK, B: 11 * LOOK, C: 200}, {}, False)
+
+
+def test_what_fits_or_is_alone_needs_no_look():
+    assert in_order_of_time({A: 0, B: 0}, {A: 50, B: 50}, 100, Course()).ends == {A: 50, B: 50}
+    assert in_order_of_time({A: 0, B: 7}, {A: 5000, B: 7}, 100, Course()).ends == {A: 100, B: 7}
+
+
+def test_partitions_without_a_time_that_can_be_followed_give_their_share():
+    course = course_of(a=(0, 100, 1000), b=(0, 100, 0))
+    course.read |= {C}  # dead letters only
+    begin, ends = {A: 100, B: 100, C: 0}, {A: 600, B: 600, C: 500}
+    found = in_order_of_time(begin, ends, 300, course)
+    assert found == ({A: 200, B: 200, C: 100}, {}, False)
+
+
+def test_a_few_records_without_a_time_do_not_wait_for_many_with_one():
+    course = course_of(a=(0, 100, 1000))
+    course.read |= {B}
+    found = in_order_of_time({A: 100, B: 0}, {A: 5_000_000, B: 3}, 300, course).ends
+    assert found == {A: 400, B: 3}
+
+
+def test_an_event_from_the_future_does_not_hold_its_partition_back():
+    course = Course()
+    course.note({A: 0}, {}, NOW)
+    course.note({A: 100}, {A: NOW + BELIEVED + 1}, NOW)
+    assert not course.highs
+    assert not course.unknown(A)
+    course.note({A: 200}, {A: NOW}, NOW)
+    assert course.highs == {A: NOW}
+
+
+def test_how_time_goes_is_told_by_the_last_batches_most():
+    course = course_of(a=(0, 100, 1000))
+    course.note({A: 300}, {A: 9000}, NOW)
+    assert course.paces[A] == (200 + 50, 8000 + 500)
+    course.note({A: 300}, {A: 9000}, NOW)  # nothing was read of it
+    assert course.paces[A] == (250, 8500)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 400), st.integers(0, 30)), min_size=1, max_size=4),
+    st.integers(1, 200),
+)
+def test_every_backlog_is_read_to_its_end(partitions, most):
+    """Of each partition: how many records, and how far apart in time they are."""
+    ends = {Partition("t", n): count for n, (count, _) in enumerate(partitions)}
+    apart = {Partition("t", n): far for n, (_, far) in enumerate(partitions)}
+    course, at, batches = Course(), dict.fromkeys(ends, 0), 0
+    while at != ends:
+        course.note(at, {p: place * apart[p] for p, place in at.items() if place}, NOW)
+        found = in_order_of_time(at, ends, most, course).ends
+        assert all(at[p] <= found[p] <= ends[p] for p in ends)
+        assert found != at
+        assert sum(found.values()) - sum(at.values()) <= most + most // REST + len(ends)
+        at, batches = found, batches + 1
+    assert batches <= 20 + 4 * sum(ends.values()) / most
+
+
+def test_the_last_record_came_when_the_end_was_first_seen_there():
+    arrivals = Arrivals()
+    arrivals.note({A: 50, B: 50}, 1000)
+    arrivals.note({A: 50, B: 60, C: 5}, 2000)
+    read = {A: 50, B: 60, C: 4}
+    assert arrivals.of_last({A: 0, B: 0, C: 0}, read, 2000) == {A: 1000}
+    assert arrivals.of_last({A: 50, B: 0, C: 0}, read, 3000) == {B: 2000}
 
 
 def test_tables_that_rows_meet_are_loaded_first_and_no_others():

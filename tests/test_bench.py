@@ -110,3 +110,18 @@ def test_upserts_are_measured_next_to_executemany_on_the_same_rows(postgres):
     assert found["times executemany"] == pytest.approx(
         found["upserts per second"] / found["upserts per second, executemany"]
     )
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+@pytest.mark.spark
+def test_a_restart_is_measured_with_the_state_that_was_asked_for(
+    riverrun: Command, broker: dict[str, str]
+):
+    outcome = riverrun("bench", "restart", "--small", "--json")
+    assert outcome.code == 0
+    figures = json.loads(outcome.out)["figures"]
+    assert figures["100 MB: rows"] == 100_000
+    assert 100 <= figures["100 MB: MB in memory"] < 120
+    assert figures["100 MB: CPU of it, s"] > figures["hardly any state: CPU of it, s"]
+    assert figures["replay: events/s"] > 0

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from riverrun.clock import Clock, Pace, PartitionTimes, Punctuation, clock
+from riverrun.clock import Clock, Pace, PartitionTimes, ProducerTimes, Punctuation, clock
 from riverrun.durations import BEGINNING, END, duration_text, microseconds, time_text
-from riverrun.partitions import Forgotten, Partition, Producer, keeper_of
+from riverrun.partitions import Partition, producer_text
 from timed import PlainClock
 
 S = 1_000_000
@@ -49,13 +50,17 @@ class Watch:
 
     def __init__(self, by="partition"):
         self.times, self.now = PartitionTimes(), Clock(BEGINNING)
-        self.sign = ":" if by == "producer" else "/"
+        self.by = by
         self.paces = {"t": Pace(0 if by == "tick" else 5 * S, 10 * S, by)}
 
     def batch(self, tick, behind=(), ended=False, **highs):
         """`p0=3` is event time 3 s of partition (or producer) 0. Returns the clock in seconds."""
-        seen = {keeper_of(f"t{self.sign}{name[1:]}"): high * S for name, high in highs.items()}
-        said = Punctuation(tick * S, ended, seen, [Partition("t", n) for n in behind])
+        seen = {name[1:]: high * S for name, high in highs.items()}
+        said = Punctuation(tick * S, ended, behind=[Partition("t", n) for n in behind])
+        if self.by == "producer":
+            said.producers = {"t": seen}
+        else:
+            said.highs = {Partition("t", int(name)): high for name, high in seen.items()}
         self.times.note(said)
         self.now = clock(self.times, said, self.paces, self.now.time)
         self.times.forget(said, self.paces)
@@ -144,15 +149,11 @@ def test_what_tasks_say_of_time_is_joined():
 
 @pytest.mark.parametrize("producer", ["0", "7", "a/b", "t/0", "a:b", "", "/", "é"])
 def test_a_producer_may_be_called_like_a_partition(producer):
-    name = Producer("t", producer)
-    assert keeper_of(str(name)) == name
-    assert str(name) not in {str(Partition("t", number)) for number in range(10)}
-
-
-@pytest.mark.parametrize("name", [Partition("t", 17), Producer("t", "a/b"), Forgotten("a.b-c_d")])
-def test_who_keeps_time_is_written_as_text_and_read_again(name):
-    times = PartitionTimes({name: (5, 7)})
-    assert PartitionTimes.decoded(times.encoded()) == times
+    name = producer_text("t", producer)
+    assert name not in {str(Partition("t", number)) for number in range(10)}
+    producers = ProducerTimes({producer: 5}, {producer: 7}, ahead=3)
+    times = PartitionTimes({Partition("t", 17): (5, 7)}, {"a.b-c_d": producers})
+    assert PartitionTimes.decoded(json.loads(json.dumps(times.encoded()))) == times
 
 
 def test_the_slowest_producer_decides(producers):
@@ -164,9 +165,8 @@ def test_a_silent_producer_is_forgotten_and_no_longer_holds_time_back(producers)
     producers.batch(tick=0, p1=100, p2=60)
     assert producers.batch(tick=9, p1=130) == 55
     assert producers.batch(tick=10, p1=140) == 135
-    assert producers.times.seen == {
-        Producer("t", "1"): (140 * S, 10 * S),
-        Forgotten("t"): (60 * S, 0),
+    assert producers.times.producers == {
+        "t": ProducerTimes({"1": 140 * S}, {"1": 10 * S}, ahead=60 * S)
     }
 
 
@@ -187,7 +187,7 @@ def test_no_producer_is_forgotten_while_a_partition_is_behind(producers):
 def test_when_all_producers_are_forgotten_time_goes_on_with_the_tick(producers):
     producers.batch(tick=0, p1=100, p2=60)
     assert producers.batch(tick=10) == 105
-    assert list(producers.times.seen) == [Forgotten("t")]
+    assert producers.times.producers == {"t": ProducerTimes(ahead=100 * S)}
     assert producers.batch(tick=30) == 125
     assert (producers.now.held_by, producers.now.idle) == (None, ())
 
@@ -195,13 +195,17 @@ def test_when_all_producers_are_forgotten_time_goes_on_with_the_tick(producers):
 def test_memory_of_producers_is_bounded(producers):
     for tick in range(0, 500, 5):
         producers.batch(tick=tick, **{f"p{tick + n}": tick for n in range(5)})
-    assert len(producers.times.seen) <= 3 * 5 + 1
+    assert len(producers.times.producers["t"].highs) <= 3 * 5
 
 
 def test_marks_of_another_kind_are_forgotten(producers):
     producers.times.seen = {Partition("t", 0): (10 * S, 0)}
     assert producers.batch(tick=0, p1=100) == 95
-    assert list(producers.times.seen) == [Producer("t", "1")]
+    assert not producers.times.seen
+    partitions = Watch()
+    partitions.times = producers.times
+    assert partitions.batch(tick=1, p0=110) == 105
+    assert not producers.times.producers["t"].highs
 
 
 def test_processing_time_is_the_tick():
@@ -250,5 +254,5 @@ def test_random_producers_give_the_clock_of_plain_python(batches):
         named = {f"p{name}": high for name, high in highs.items()}
         found = watch.batch(tick, behind=[0] * behind, **named)
         assert found == plain.batch(tick, highs, behind=behind)
-        known = set(map(str, watch.times.seen))
-        assert known <= {f"t:{name}" for name in plain.active} | {"t"}
+        known = {name for times in watch.times.producers.values() for name in times.highs}
+        assert known <= set(plain.active)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -47,6 +49,35 @@ def test_a_row_of_null_has_a_key_like_any_other(database, counts):
     assert database.counts() == {None: 2, "": 5}
     database.deliver(counts, [(-1, None, 2)], batch=2)
     assert database.counts() == {"": 5}
+
+
+def test_a_null_character_is_no_reason_to_stop(database, counts):
+    """PostgreSQL has none: a picture stands for it, also where two keys are the same then."""
+    postgres = not isinstance(database.place, Path)
+    shown = "\N{SYMBOL FOR NULL}" if postgres else "\0"
+    database.deliver(counts, [(1, "a\0", 1), (1, "b", 5)])
+    database.deliver(counts, [(-1, "a\0", 1), (1, "a\0", 2)], batch=1, tick=1001)
+    assert database.counts() == {f"a{shown}": 2, "b": 5}
+    database.deliver(counts, [(-1, "a\0", 2), (1, "c\0", 1), (1, "c\u2400", 1)], batch=2, tick=1002)
+    assert len(database.counts()) == (2 if postgres else 3)
+    clicks = database.stream()
+    database.destination.prepare([clicks])
+    database.deliver(clicks, [(1, "\0\0", 1)], batch=3)
+    assert database.counts("clicks") == {shown * 2: 1}
+
+
+def test_a_null_character_inside_of_json_is_no_reason_to_stop(database):
+    values = database.table("nested", "page string, v string[], j json")
+    database.destination.prepare([values])
+    made = EVALUATOR.run(
+        """SELECT 'a' AS page, ['x' || chr(0) || chr(0), '\\u0000'] AS v,
+        '{"k": "\\u0000\\\\u0000"}'::JSON AS j, 1::TINYINT AS __op, 0::BIGINT AS __revision"""
+    )
+    database.destination.deliver(PART, [(values, made)], EVALUATOR)
+    [(v, j)] = database.query("SELECT v, j FROM nested")
+    found = [json.loads(each) if isinstance(each, str) else each for each in (v, j)]
+    sign = "\0" if isinstance(database.place, Path) else "\N{SYMBOL FOR NULL}"
+    assert found == [[f"x{sign}{sign}", "\\u0000"], {"k": f"{sign}\\u0000"}]
 
 
 def test_a_part_that_comes_again_changes_nothing(database):

@@ -19,6 +19,7 @@ from hooks import Hooks, serving
 from riverrun.errors import InputError
 from riverrun.kafka import admin
 from riverrun.runtime import copying, deployments
+from riverrun.sinks.database import OWN_TABLES
 from riverrun.versions import Version
 from running import Run, produce, records, table
 
@@ -135,8 +136,13 @@ def assert_retired(
     assert retired.code == 0, retired.err
     now = in_file(file, "SELECT * FROM users ORDER BY 1"), records(broker, f"{name}-users")
     assert last == now
-    assert not [each.name for each in admin.topics(broker) if f"--{version}" in each.name]
+    topics = [each.name for each in admin.topics(broker) if each.name.startswith(name)]
+    assert not [each for each in topics if f"--{version}" in each]
     assert not in_file(file, f"SELECT name FROM sqlite_master WHERE name = 'users__{version}'")
+    for notes in OWN_TABLES:
+        applications = in_file(file, f"SELECT DISTINCT application FROM {notes}")
+        assert (name,) in applications
+        assert (f"{name}--{version}",) not in applications
     views = {each["view"] for each in json.loads(riverrun("views", "list", "--json").out)}
     assert f"{name}_users" in views
     assert f"{name}_users__{version}" not in views
@@ -207,7 +213,9 @@ def test_two_versions_run_at_once_and_neither_touches_what_the_other_writes(
                 assert shop.standing() == before
                 assert old.process.poll() is None
                 assert of_topic(broker, f"{name}-users--v2") == by_duckdb(clicks(0, 500), 500)
-                assert "is running already" in riverrun("retire", name, "v2", "--yes").err
+                refused = riverrun("retire", name, "v2", "--yes").err
+                assert "is running already" in refused
+                assert f"hint: stop it first: `riverrun stop {name}--v2`\n" in refused
                 second = riverrun("deploy", str(other), "--as", "v2")
                 assert "is running already" in second.err
 

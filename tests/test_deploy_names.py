@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
 import baskets
 import riverrun as rr
 from json_lines import JsonLines
+from riverrun import config
 from riverrun.alerts.outbox import Outbox
-from riverrun.compiler.versioned import versioned_outputs
+from riverrun.compiler.versioned import published_outputs, versioned_outputs
 from riverrun.errors import InputError, ProgramError
 from riverrun.runtime.deploy import beside
-from riverrun.runtime.made import facts
+from riverrun.runtime.made import Premises, facts
+from riverrun.sinks.database import OWN_TABLES, PROGRESS, RUNS
 from riverrun.sinks.kafka.sink import Topic
 from riverrun.testing import Driver
-from riverrun.versions import Version
+from riverrun.versions import CURRENT, Version
 
 V2 = Version("shop", "v2")
 
@@ -126,3 +129,27 @@ def test_a_program_that_decides_commands_is_not_deployed_beside_itself():
     app.aggregate("basket", baskets.Basket, commands="basket-commands", events="basket-events")
     with pytest.raises(InputError, match="decides commands"):
         sinks(app)
+
+
+def test_a_version_that_is_retired_leaves_no_notes_in_postgresql(postgres):
+    settings, tables = config.load(), OWN_TABLES
+    with psycopg.connect(postgres, autocommit=True) as own:
+        premises = Premises(settings, {})
+        premises.forget([{"kind": "postgres", "name": "users__v2"}], "shop--v2")  # there are none
+        own.execute(f"{PROGRESS}; {RUNS}")
+        for name in ("shop", "shop--v2"):
+            own.execute(
+                "INSERT INTO riverrun_progress VALUES (%s, %s, 0, 1, 1, 1, 1)", (name, name)
+            )
+            own.execute("INSERT INTO riverrun_runs VALUES (%s, 1)", (name,))
+        premises.forget([{"kind": "postgres", "name": "users__v2"}], "shop--v2")
+        left = [own.execute(f"SELECT application FROM {each}").fetchall() for each in tables]
+        assert left == [[("shop",)], [("shop",)]]
+
+
+def test_the_current_version_sends_what_is_in_its_outboxes():
+    app = rr.App("shop")
+    errors = app.stream("errors", schema="service string")
+    errors.alert(rr.alerts.webhook("http://127.0.0.1:1/hook"), group_by="service", name="failing")
+    outputs = tuple(app.outputs)
+    assert published_outputs(outputs, Version("shop", CURRENT)) == outputs

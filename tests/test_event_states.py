@@ -77,7 +77,9 @@ def test_other_rules_make_all_states_anew_before_the_next_command():
     driver.send("commands", command("Add", "b1", item="milk"))
     driver.batch()
     later = Driver(baskets(Counting)[0])
-    later.topics, later.checkpoint = driver.topics, driver.checkpoint
+    for kept in ("topics", "checkpoint", "known", "history"):
+        setattr(later, kept, getattr(driver, kept))
+    later.restart()
     later.send("commands", command("Add", "b1", item="new", version=2))
     assert outcomes(later.batch()) == [("accepted", 3, None)]
     seen = {"total": "0", "ordered": False}

@@ -94,9 +94,28 @@ def test_what_expressions_compute_is_personal_unless_they_say_public():
     assert "ann" not in json.dumps([{**line["value"], "domain": ""}]).lower()
 
 
+def test_a_column_before_a_dot_is_personal_too_and_none_is_named_by_its_number():
+    """Where one column of a step is opened, another that was not seen would leave in plain text."""
+    app = rr.App("shop")
+    opened = {"size": "public(length(name))"}
+    rows = orders(app).where("name.length() > 1 and email.contains(name) is not null")
+    made = {"loud": "name.upper()", "both": "email.concat(name.upper())", "said": "name.public()"}
+    rows.select("customer", **opened, **made).to("made")
+    driver = Driver(app)
+    driver.send("orders", ANN)
+    [line] = driver.batch().of("made")
+    assert (line["value"]["size"], line["value"]["said"]) == (3, "Ann")
+    assert all(line["value"][name].startswith("rrp1:") for name in ("loud", "both"))
+    [value] = read(driver, "made")
+    assert (value["loud"], value["both"]) == ("ANN", "ann@x.orgANN")
+    with pytest.raises(rr.ProgramError, match="#2 cannot be used in an expression"):
+        rows.select(**opened, second="#2")
+
+
 @pytest.mark.parametrize(
     ("build", "fact"),
     [
+        (lambda s: s.with_columns(n="name.length()"), "'n' is computed from the personal name"),
         (lambda s: s.with_columns(n="length(name)"), "'n' is computed from the personal name"),
         (lambda s: s.group_by("customer").agg(n=rr.min("name")), "'n' would mix the personal name"),
         (lambda s: s.group_by("customer").agg(n=rr.collect("name")), "'n' would mix"),

@@ -16,6 +16,7 @@ import riverrun as rr
 from riverrun.embedded import kafka, ports
 from riverrun.errors import RecordsGone, RiverrunError
 from riverrun.kafka import admin, ranges
+from riverrun.kafka.first_at import first_at
 from riverrun.kafka.topics import KafkaTopics
 from riverrun.kernels.letters import RecordPlace
 from riverrun.partitions import Partition, Range
@@ -100,6 +101,23 @@ def test_after_a_restart_one_batch_tells_whether_anything_waits_for_time(broker)
     assert new.next(replace(first, tick=1)).batch == 1
     known = planner(broker, "resumed", status={"clocks": {}, "highs": {}, "open": False})
     assert known.next(replace(first, tick=1)).batch == 0
+
+
+def test_the_first_record_of_a_time_is_a_committed_one_of_that_time(broker):
+    """Of marks of commits a broker has the time at which they were written: now."""
+    admin.create_topic(broker, "old-times", partitions=1)
+    producer = Producer({**broker, "transactional.id": "test-old-times"})
+    producer.init_transactions()
+    for second, ending in ((1, "commit"), (5, "abort"), (2, "commit"), (3, "commit")):
+        producer.begin_transaction()
+        producer.produce("old-times", "x", partition=0, timestamp=second * 1_000)
+        producer.flush()
+        producer.commit_transaction() if ending == "commit" else producer.abort_transaction()
+    partition, topics = Partition("old-times", 0), KafkaTopics(broker)
+    said, end = topics.at_time([partition], 3_000)[partition], topics.ends([partition])[partition]
+    assert said == 1  # the mark of the first commit
+    assert first_at(broker, {partition: (said, end)}, 3_000) == {partition: 6}
+    assert first_at(broker, {partition: (said, end)}, 4_000) == {partition: end}
 
 
 def test_only_committed_records_are_read_and_control_records_do_not_stop_a_range(broker):

@@ -135,6 +135,25 @@ def test_what_every_row_may_be_does_not_stand_in_the_way_if_later_rows_ask_what_
     assert step.matching.automaton.names() == ["x", "b", "a"]
 
 
+def test_the_diagram_has_each_state_with_its_condition():
+    tail = "WITHIN '1 hour' DEFINE b AS amount::int\n > 1 AND country = 'x;y'"
+    step = build(f"{HEAD} PATTERN (a b{{2}}) {tail}").node.does
+    condition = "amount#58;#58;int #gt; 1 AND country = 'x#59;y'"
+    assert step.words().data["automaton"].splitlines() == [
+        "stateDiagram-v2",
+        '    state "a" as s0',
+        "    s0 : any row",
+        '    state "b#1" as s1',
+        f"    s1 : {condition}",
+        '    state "b#2" as s2',
+        f"    s2 : {condition}",
+        "    s0 --> s1",
+        "    s1 --> s2",
+        "    s2 --> [*]",
+        "    [*] --> s0",
+    ]
+
+
 def test_the_line_and_column_of_a_text_of_several_lines_are_told():
     with pytest.raises(rr.ProgramError) as caught:
         build("""

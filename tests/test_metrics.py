@@ -39,6 +39,7 @@ COUNTED = Status(
     events=100, dead=2, dropped=1, causes={"decode: the value is not JSON": 2, "app.py:7: bad": 1},
     rows={"pages": 90}, late={"pages": 3}, written={"out": 40}, tick=NOON + 7_000_000,
     clocks={"pages": NOON}, highs={"views/0": NOON}, state={"pages": [12, 3_400]},
+    waiting={"pages": 5},
 )  # fmt: skip
 
 
@@ -106,6 +107,7 @@ def test_what_a_running_application_has_noted_is_told(settings):
         ("riverrun_clock_lag_seconds", "shop", "pages"): 7,
         ("riverrun_state_rows", "shop", "pages"): 12,
         ("riverrun_state_bytes", "shop", "pages"): 3400,
+        ("riverrun_waiting_rows", "shop", "pages"): 5,
         ("riverrun_state_store_bytes", "shop", "1"): 77,
         ("riverrun_process_rate", "shop"): 50,
         ("riverrun_batch_last_duration_seconds", "shop", "running"): 1.5,

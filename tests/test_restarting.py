@@ -24,6 +24,11 @@ number = len(tried.read_text().splitlines()) if tried.exists() else 0
 with tried.open("a") as file:
     file.write(" ".join(each for each in sys.argv if each.startswith("--")) + "\\n")
 way = [each for each in ways if not each.startswith("--")][number]
+if "--search" in ways:
+    told = {"batch": 7, "tried": {}, "trying": None, "ending": way, "text": "a/0/3: it dies"}
+    if way in ("aside", "again", "stop"):
+        (folder / "poison.json").write_text(json.dumps(told))
+        sys.exit(2 if way == "stop" else 0)
 if way == "killed":
     os.kill(os.getpid(), signal.SIGKILL)
 if way == "sleeps":
@@ -40,6 +45,15 @@ def supervisor(folder: Path, *ways: str) -> Supervisor:
     (folder / "child.py").write_text(CHILD)
     command = [sys.executable, str(folder / "child.py"), str(folder), *ways]
     return Supervisor(command, folder, wait=0.01)
+
+
+def stuck(folder: Path) -> Path:
+    """The batch that was begun is not done."""
+    for kind, last in (("offsets", 8), ("commits", 7)):
+        (folder / "query" / kind).mkdir(parents=True)
+        for number in range(last):
+            (folder / "query" / kind / str(number)).touch()
+    return folder
 
 
 def tried(folder: Path) -> list[str]:
@@ -68,6 +82,23 @@ def test_it_starts_over_once_and_waits_longer_each_time(tmp_path, capsys):
     assert found.wait == pytest.approx(0.04)
     said = capsys.readouterr().err
     assert said.count("the run was killed by SIGKILL: started again in") == 2
+
+
+@pytest.mark.parametrize(
+    ("ways", "code", "searches"),
+    [
+        (("RR500", "killed", "aside", "0"), 0, [2]),
+        (("RR500", "RR500", "again", "RR500", "RR500", "aside", "0"), 0, [2, 5]),
+        (("killed", "killed", "stop"), 2, [2]),
+        (("RR500", "killed", "killed", "aside", "0"), 0, [2, 3]),  # one dies of a trial
+        (("RR500", "RR204", "RR500", "0"), 0, []),  # a database that is away
+        (("RR500", "RR500", "RR402"), 2, [2]),
+    ],
+)
+def test_what_ends_two_runs_in_the_same_batch_is_looked_for(tmp_path, ways, code, searches):
+    assert supervisor(stuck(tmp_path), *ways).run() == code
+    assert [n for n, each in enumerate(tried(tmp_path)) if "--search" in each] == searches
+    assert len(tried(tmp_path)) == len(ways)
 
 
 def test_a_wish_to_end_ends_the_child_and_starts_no_other(tmp_path):

@@ -64,6 +64,21 @@ def test_a_change_is_a_new_version_that_starts_empty_and_ends_what_the_old_one_h
     assert found(driver) == [("large", 2, 800.0)]
 
 
+def test_a_rule_that_is_asked_for_again_keeps_its_version_and_what_it_has_begun(driver):
+    add(driver, "large")
+    pay(driver, 0.5, 0.2, 0.9)
+    driver.batch()
+    add(driver, "large")
+    pay(driver, 900, 9, start=3)
+    driver.end()
+    assert found(driver) == [("large", 1, 900.0)]
+    first, again = answers(driver)
+    assert (again["version"], again["effective"]) == (first["version"], first["effective"])
+    add(driver, "large", large=500.0)  # a number of another type
+    driver.batch()
+    assert answers(driver)[-1]["version"] == 2
+
+
 def test_a_rule_that_is_removed_finds_nothing_more_and_may_come_again(driver):
     add(driver, "large")
     pay(driver, 0.5, 0.2, 900, 5)

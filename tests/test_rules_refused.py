@@ -118,6 +118,18 @@ def test_one_rule_that_is_wrong_leaves_the_others_in_effect(driver):
             {"name": "a", "pattern": f"{PATTERN} DEFINE a AS error('no') IS NULL"},
             "an expression cannot be evaluated",
         ),
+        (
+            {"name": "a", "pattern": f"{PATTERN} DEFINE a AS len(range(1000000000)) > 1"},
+            "range() cannot be used here",
+        ),
+        (
+            {"name": "a", "pattern": f"MEASURES len(lpad(a.country, 9, 'x')) AS amount {PATTERN}"},
+            "lpad() cannot be used here",
+        ),
+        (
+            {"name": "a", "pattern": f"{PATTERN} DEFINE a AS replace(country, 'a', country) = ''"},
+            "replace() puts in a constant here",
+        ),
     ],
 )  # fmt: skip
 def test_a_rule_that_cannot_be_one_is_refused_with_its_error(driver, body, fact):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import sqlite3
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 import riverrun as rr
 from riverrun import config, private
 from riverrun.compiler.shape import shape
+from riverrun.errors import ConfigError
 from riverrun.forgetting import Keys
 from riverrun.forgetting.places import place_of
 from riverrun.forgetting.sqlite import SqliteStore
@@ -22,6 +24,7 @@ from riverrun.kafka.records import Record
 from riverrun.kafka.sender import Sender
 from riverrun.runtime import checkpoint
 from riverrun.runtime.forgetting.stores import note_store
+from riverrun.runtime.target import target
 from running import table
 
 PERSONAL = rr.personal("email", subject="reader", by="email")
@@ -142,4 +145,9 @@ def test_an_application_whose_keys_are_gone_is_not_run(tmp_path, riverrun, monke
     (tmp_path / "keys" / "lostkeys.db").rename(tmp_path / "elsewhere.db")
     refused = riverrun("run", str(file), "--once")
     assert (refused.code, "not those that it had" in refused.err) == (2, True), refused.err
+    folder, app = settings.checkpoint_of("lostkeys"), runpy.run_path(str(file))["app"]
+    checkpoint.note(folder, shape(app.program()))
+    (folder / "id").touch()
+    with pytest.raises(ConfigError, match="not those that it had"):  # of `verify` and `rebuild`
+        target(app, settings, "lostkeys-out")
     assert not (tmp_path / "keys" / "lostkeys.db").exists()

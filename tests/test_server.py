@@ -17,6 +17,7 @@ import uvicorn
 
 from riverrun.client import Client, Refusal
 from riverrun.config import Settings
+from riverrun.durations import BEGINNING, END
 from riverrun.embedded import ports
 from riverrun.errors import ConfigError
 from riverrun.partitions import Partition
@@ -99,6 +100,26 @@ def test_rows_come_page_by_page(stand: Stand, serving: Serving) -> None:
     assert ([row["n"] for row in rows], after) == ([1], None)
     assert list(view.rows({"n": "ge.2"})) == [{"user": "", "n": 3}, {"user": "bob/é %", "n": 2}]
     assert client.query("SELECT sum(n) AS n FROM per_user") == [{"n": 6}]
+
+
+def test_a_clock_that_has_seen_nothing_or_the_end_has_no_time(
+    stand: Stand, serving: Serving
+) -> None:
+    view = Client(serving()).view("per_user")
+    for number, clock in enumerate((BEGINNING, END), 1):
+        stand.note(number, clocks={"per_user": clock})
+        row = view.get("ann")
+        assert row is not None
+        assert (row.fresh.revision, row.fresh.clock) == (f"1.{number}", None)
+
+
+def test_a_query_has_as_long_as_it_is_given(stand: Stand, serving: Serving) -> None:
+    client = Client(serving())
+    endless = "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) SELECT max(n) FROM x"
+    with pytest.raises(Refusal, match=r"longer than 0\.2 s"):
+        client.query(endless, timeout="200 milliseconds")
+    with pytest.raises(Refusal, match="cannot be read"):
+        client.query("SELECT 1", timeout="0 seconds")
 
 
 def test_changes_come_as_they_happen_and_go_on_after_a_connection_that_broke(

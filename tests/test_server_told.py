@@ -254,7 +254,7 @@ def test_a_name_that_no_query_has_is_refused_before_it_is_asked(away: Stand, nam
         (b'{"name": "b", "query": "x"}', 400), (b"{}", 422), (b'{"query": 1}', 422),
         (b'{"query": "x", "metadata": [1]}', 422), (b'{"query": "x", "colour": 1}', 422),
         (b'{"query": "x", "kind": "pause", "target": "*"}', 422),
-        (b'{"query": "x", "request": "1"}', 422),
+        (b'{"query": "x", "request": "1"}', 422), (b'{"query": "x", "watch": true}', 422),
         (json.dumps({"query": "x" * 20_000}).encode(), 422),
         (json.dumps({"query": "x" * 100_000}).encode(), 422),
         (json.dumps({"query": "x" * 300_000}).encode(), 413),

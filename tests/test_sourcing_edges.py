@@ -20,7 +20,8 @@ from riverrun.errors import JobError, ProgramError
 from riverrun.operators.decide.kinds import Kind
 from riverrun.operators.decide.written import encoded
 from riverrun.partitions import Partition
-from riverrun.sources.admission import Times, admit
+from riverrun.sources.admission import admit
+from riverrun.sources.course import Course
 from riverrun.sources.histories import Histories
 from riverrun.testing import Driver
 
@@ -358,7 +359,7 @@ def test_rules_that_change_while_a_history_is_read_begin_with_all_of_it():
         found = admit(
             begin, histories.ends(begin, ends, targets), 12,
             first={"asked": {"happened"}}, targets=histories.targets(targets),
-            times=Times({}, None),
+            course=Course(),
         )  # fmt: skip
         at, targets, versions = found.ends, found.targets, histories.versions
         read.append((version, *(at[each] - begin[each] for each in (zero, one, waiting))))

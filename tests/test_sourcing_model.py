@@ -96,8 +96,9 @@ class Bank(RuleBasedStateMachine):
         object.__setattr__(step.rules, "version", f"{step.rules.version}+")
         object.__setattr__(app.aggregates[0].node.inputs[1], "history", step.rules.version)
         later = Driver(app)
-        for kept in ("topics", "checkpoint", "history", "outputs", "tick"):
+        for kept in ("topics", "checkpoint", "known", "history", "outputs", "tick"):
             setattr(later, kept, getattr(self.driver, kept))
+        later.restart()
         self.app, self.driver = app, later
 
     @invariant()

@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 
 import riverrun as rr
+from riverrun import exact
 from riverrun.cli.rebuild_state import _show
 from riverrun.cli.send import fields_of
 from riverrun.commands import Commands, NoReply, Waiting
 from riverrun.errors import InputError, JobError, ProgramError
-from riverrun.happened import Comparison, Past, Recorded, Sent, named
+from riverrun.forgetting import Keys
+from riverrun.forgetting.store import MemoryStore
+from riverrun.happened import Comparison, Past, Place, Recorded, Sent, named, sealed
 from riverrun.kafka import admin
 from riverrun.operators.decide.rules import Happened
 
@@ -147,3 +150,62 @@ def test_fields_on_the_command_line_keep_all_their_digits():
     assert fields_of((f"amount={amount}", "name=NaN"))["amount"] == Decimal(amount)
     assert fields_of((f'{{"amount": {amount}}}',)) == {"amount": Decimal(amount)}
     assert fields_of(("name=NaN", "n=5")) == {"name": "NaN", "n": 5}
+
+
+@dataclass(frozen=True)
+class Join:
+    email: str
+    city: str = ""
+
+
+@dataclass(frozen=True)
+class Joined:
+    email: str
+
+
+@dataclass(frozen=True)
+class Member:
+    email: str = ""
+
+    def decide(self, command: Join):
+        return rr.Rejected("again") if self.email else Joined(command.email)
+
+    def evolve(self, event: Joined):
+        return Member(event.email)
+
+
+def asked(offset: int, data: Any) -> Sent:
+    value = {"type": "Join", "id": f"c{offset}", "data": data}
+    return Sent(f"asked/0/{offset}", datetime(2026, 1, 1), value, "42")
+
+
+def test_commands_that_are_decided_again_hold_nothing_personal_and_forgotten_ones_do_not_differ():
+    personal = {"subject": "member", "columns": ["email"]}
+    place = Place("club", "member", "asked", "e", "r", None, None, personal)
+    of = rr.personal("email", subject="member")
+    rules = (
+        rr.App("club").aggregate("member", Member, commands="asked", events="e", personal=of).rules
+    )
+    keys = Keys(MemoryStore())
+    given = [
+        asked(0, {"emial": "ann@example.org"}),
+        asked(1, {"email": None, "city": "Bern", "phone": ["ann", 7]}),
+        asked(2, "ann@example.org"),
+        asked(3, {"email": "ann@example.org"}),
+        asked(4, {"email": "ann@example.org"}),
+        asked(5, {"city": "Bern"}),
+    ]
+
+    def decided() -> list[Any]:
+        commands = [sealed(each, place, rules, keys) for each in given]
+        assert "ann" not in str(commands)
+        assert commands[1].value["data"]["city"] == "Bern"
+        event = Happened("Joined", 1, exact.dumps({"email": first}, separators=(",", ":")))
+        joined = Recorded("42", 1, event, "2026-01-01T00:00:00Z", "c3", None, "asked/0/3")
+        return [each.same for each in Past(rules, [joined]).redecided(commands)]
+
+    [first] = keys.seal("member", [("42", "ann@example.org")])
+    assert decided() == [True] * 6
+    keys.forget(keys.subject("member", "42"))
+    # the third was never read, the last held nothing of hers: they are as they were
+    assert decided() == [None, None, True, None, None, True]

@@ -100,6 +100,21 @@ def test_other_parts_that_are_wrong_are_refused():
     assert refusal(many)["fact"] == "the query is too complex"
 
 
+def test_what_is_asked_for_again_stands_as_it_is():
+    driver = Driver(program())
+    for owner in ("ann", "ann", "bob"):
+        add(driver, "q", "river", owner=owner)
+    driver.batch()
+    send(driver, "river")
+    driver.batch()
+    add(driver, "q", "river", owner="bob")
+    driver.batch()
+    assert [each["version"] for each in answers(driver)] == [1, 1, 2, 2]
+    assert len({each["effective"] for each in answers(driver)[2:]}) == 1
+    driver.end()
+    assert found(driver) == [(0, "q")]
+
+
 def test_queries_that_need_no_word_are_limited_and_the_others_go_on():
     driver = Driver(program(max_unindexed=1))
     add(driver, "cheap", "price:<5")
@@ -266,6 +281,11 @@ def test_thousands_of_queries_come_and_go_and_the_log_stays_small():
     assert found(driver) == [(0, "q7"), (0, "q8")]
     rows = max(state[0] for state in [driver.status.state["docs_search"]])
     assert rows <= 2 * 3
+
+
+def test_what_only_those_who_look_on_say_is_not_offered():
+    refused = refusal("river", colour="red")
+    assert refused["hint"] == "it has name, query, where, owner, metadata"
 
 
 def test_a_watched_query_tells_its_hits_to_those_who_look_on_only():

@@ -66,13 +66,34 @@ def test_a_condition_that_cannot_be_tried_is_refused_when_it_is_added(where):
     [
         (ZONE, [0, 2]),
         (f"NOT ({ESCAPE})", []),
-        ("repeat(t, 100000000000) > ''", []),
+        ("10 // (id - 1) > 0", [2]),
+        ("(id + 9223372036854775806) % 2 = 0", [0]),
         ("regexp_matches('a', '(' || t)", []),
         ("t::bigint = 1 OR id = 2", []),
     ],
 )
 def test_a_condition_that_fails_on_a_document_does_not_hold_there_and_the_job_goes_on(where, holds):
     assert asked(where) == (None, holds)
+
+
+@pytest.mark.parametrize(
+    ("where", "fact", "place"),
+    [
+        ("len(range(1000000000)) > 1", "range() cannot be used here", 5),
+        ("t.REPEAT(1000000000) = ''", "repeat() cannot be used here", 1),
+        ("list_reduce([t, t], lambda a, b: a || a) = ''", "list_reduce() cannot be used here", 1),
+        ("regexp_replace(t, '', t, 'g') = ''", "regexp_replace() puts in a constant here", 1),
+        ("t.replace('a', t) = ''", "replace() puts in a constant here", 1),
+    ],
+)
+def test_a_condition_that_would_take_all_memory_is_refused_at_its_place(where, fact, place):
+    refused, found = asked(where)
+    assert (refused["fact"], found) == (fact, [])
+    assert refused["where"] == f"character {place} of the condition"
+
+
+def test_a_condition_may_replace_text_by_a_constant():
+    assert asked("regexp_replace(t.replace('U', 'u'), '[TC]+', '') = 'u'") == (None, [0])
 
 
 def test_a_rule_that_fails_on_a_row_does_not_hold_there_and_the_job_goes_on():

@@ -46,6 +46,7 @@ class Stand:
     ddl: str = "user string, n bigint"
     key: tuple[str, ...] = ("user",)
     checkpoint: str = "c1"
+    application: str = "shop"
     tick: int = 1_000_000
     there: dict[str, int] = field(default_factory=dict)
     evaluator: Evaluator = EVALUATOR
@@ -58,8 +59,8 @@ class Stand:
             self.key, table=True,
         )  # fmt: skip
         self.views.prepare([self.output])
-        self.views.announce("shop", [self.output], {self.output.name: WAYS})
-        self.views.take_over("shop", 1)
+        self.views.announce(self.application, [self.output], {self.output.name: WAYS})
+        self.views.take_over(self.application, 1)
 
     def batch(self, number: int, wanted: dict[str, int | None], *, tasks: int = 2) -> None:
         """Users with their new counts; None for those that go."""
@@ -86,7 +87,7 @@ class Stand:
                 "__revision": pa.array([int(u in taken) for u, _, _ in changes], pa.int64()),
             }
         )
-        part = Part("shop", self.checkpoint, 1, number, task, self.tick + number)
+        part = Part(self.application, self.checkpoint, 1, number, task, self.tick + number)
         self.views.deliver(part, [(self.output, rows)], self.evaluator)
 
     def note(self, number: int, **facts: Any) -> None:
@@ -95,7 +96,7 @@ class Stand:
             "closes": {}, "aside": {},
         }  # fmt: skip
         self.views.note(
-            Done("shop", self.checkpoint, number, self.tick + number, **(common | facts))
+            Done(self.application, self.checkpoint, number, self.tick + number, **(common | facts))
         )
 
     def reader(self) -> Reader:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from riverrun.control import Command
-from riverrun.durations import END
-from riverrun.partitions import Forgotten, Partition, Producer, TimeKeeper, keeper_of, partition_of
+from riverrun.durations import BEGINNING, END
+from riverrun.partitions import Partition, as_texts, from_texts, partition_of, producer_text
 
 PROCESSING = "processing time"
 """Who holds a clock back that is the tick's."""
 
 By = Literal["partition", "producer", "tick"]
-KINDS: dict[type[TimeKeeper], By] = {Partition: "partition", Producer: "producer"}
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Punctuation:
 
     tick: int = 0
     ended: bool = False
-    highs: dict[TimeKeeper, int] = field(default_factory=dict)
-    """The highest event time read in this batch, of each partition or producer."""
+    highs: dict[Partition, int] = field(default_factory=dict)
+    """The highest event time read in this batch, of each partition."""
     behind: list[Partition] = field(default_factory=list)
     """Partitions that hold records beyond this batch."""
     clocks: dict[str, int] | None = None
@@ -68,6 +68,13 @@ class Punctuation:
     (`batch`, `ends`)."""
     closing: dict[str, int] | None = None
     """All there is was read, and windows are to close: how far the clocks of steps go at least."""
+    over: list[Partition] = field(default_factory=list)
+    """Partitions of which nothing more will be read, whatever comes."""
+    came: dict[Partition, int] = field(default_factory=dict)
+    """When the last record came, by the tick, of partitions that were read to their end with this
+    batch and had been silent before."""
+    producers: dict[str, dict[str, int]] = field(default_factory=dict)
+    """The highest event time read in this batch of each producer, by topic and name."""
 
     def add(self, other: Punctuation) -> None:
         self.tick = max(self.tick, other.tick)
@@ -75,76 +82,136 @@ class Punctuation:
         self.ended = self.ended or other.ended
         self.closing = other.closing if self.closing is None else self.closing
         self.behind = sorted({*self.behind, *other.behind})
+        self.over = sorted({*self.over, *other.over})
+        self.came = self.came | other.came
         self.clocks = other.clocks if self.clocks is None else self.clocks
         self.control = max(self.control, other.control)
         self.paused = sorted({*self.paused, *other.paused})
         self.commands = self.commands + other.commands
         self.partitions = self.partitions | other.partitions
         self.point = self.point | other.point
-        for name, high in other.highs.items():
-            self.highs[name] = max(high, self.highs.get(name, high))
+        self.highs = _highest(self.highs, other.highs)
+        for topic, highs in other.producers.items():
+            self.producers[topic] = _highest(self.producers.get(topic, {}), highs)
 
     def encoded(self) -> bytes:
-        highs = {str(name): high for name, high in self.highs.items()}
         behind = [str(partition) for partition in self.behind]
         commands = [vars(command) for command in self.commands]
-        told = {"highs": highs, "behind": behind, "commands": commands}
-        return json.dumps({**vars(self), **told}).encode()
+        told: dict[str, Any] = {"highs": as_texts(self.highs), "behind": behind}
+        told |= {"commands": commands, "came": as_texts(self.came)}
+        told["over"] = [str(partition) for partition in self.over]
+        return zlib.compress(json.dumps({**vars(self), **told}).encode(), 1)
 
     @classmethod
     def decoded(cls, data: bytes) -> Punctuation:
-        facts: dict[str, Any] = json.loads(data)
-        highs = {keeper_of(text): high for text, high in facts.pop("highs").items()}
+        facts: dict[str, Any] = json.loads(zlib.decompress(data))
+        highs = from_texts(facts.pop("highs"))
         commands = [Command(**each) for each in facts.pop("commands")]
-        behind = list(map(partition_of, facts.pop("behind")))
-        return cls(**facts, highs=highs, behind=behind, commands=commands)
+        behind, over = (list(map(partition_of, facts.pop(name))) for name in ("behind", "over"))
+        came = from_texts(facts.pop("came"))
+        return cls(**facts, highs=highs, behind=behind, commands=commands, over=over, came=came)
 
-    def idle(self, name: TimeKeeper, at: int, pace: Pace) -> bool:
-        """Whether a source whose last record came at the tick `at` is silent, and read to the end.
+    @classmethod
+    def together(cls, encoded: Iterable[bytes]) -> Punctuation:
+        """What all tasks of a batch tell."""
+        found = cls()
+        for each in encoded:
+            found.add(cls.decoded(each))
+        return found
 
-        Which partition a producer's next record will be in is not known: none may be behind.
+    def idle_since(self, topic: str, pace: Pace) -> int:
+        """A producer of the topic is silent if its last record came at this tick, or before it.
+
+        Which partition its next record will be in is not known: none may be behind.
         """
-        if self.tick - at < pace.idle:
-            return False
-        if pace.by == "partition":
-            return name not in self.behind
-        return all(partition.topic != name.topic for partition in self.behind)
+        if any(partition.topic == topic for partition in self.behind):
+            return BEGINNING
+        return self.tick - pace.idle
+
+    def idle(self, partition: Partition, at: int, pace: Pace) -> bool:
+        """Whether one whose last record came at the tick `at` is silent, and read to the end."""
+        silent = self.tick - at >= pace.idle and partition not in self.behind
+        return silent or partition in self.over
+
+
+T = TypeVar("T", Partition, str)
+
+
+def _highest(known: dict[T, int], told: dict[T, int]) -> dict[T, int]:
+    """Of each the higher one. There may be thousands of producers."""
+    if not known:
+        return told
+    return known | {name: high for name, high in told.items() if high > known.get(name, high - 1)}
+
+
+@dataclass
+class ProducerTimes:
+    """Of the producers of a topic, by name, the highest event time, and the tick it came at."""
+
+    highs: dict[str, int] = field(default_factory=dict)
+    ticks: dict[str, int] = field(default_factory=dict)
+    ahead: int | None = None
+    """The furthest that one of those who were forgotten was ahead of the tick."""
+
+    def forget(self, names: Iterable[str]) -> None:
+        gone = set(names)
+        if gone:
+            left = [self.highs[name] - self.ticks[name] for name in gone]
+            self.ahead = max([*left, *([] if self.ahead is None else [self.ahead])])
+            self._keep(gone)
+
+    def _keep(self, gone: set[str]) -> None:
+        self.highs = {name: high for name, high in self.highs.items() if name not in gone}
+        self.ticks = {name: at for name, at in self.ticks.items() if name not in gone}
+
+    def idle(self, since: int) -> list[str]:
+        return [name for name, at in self.ticks.items() if at <= since]
 
 
 @dataclass
 class PartitionTimes:
-    """The memory behind a clock: per source the highest event time, and the tick it came at.
+    """The memory behind a clock: per source the highest event time, and the tick it came at."""
 
-    Producers that are forgotten leave one entry for all of their topic.
-    """
+    seen: dict[Partition, tuple[int, int]] = field(default_factory=dict)
+    producers: dict[str, ProducerTimes] = field(default_factory=dict)
+    """By topic, where the program asks for the time of producers."""
 
-    seen: dict[TimeKeeper, tuple[int, int]] = field(default_factory=dict)
-
-    def encoded(self) -> str:
-        return json.dumps({str(name): times for name, times in self.seen.items()})
+    def encoded(self) -> dict[str, Any]:
+        """As JSON has it."""
+        producers = {topic: vars(times) for topic, times in self.producers.items()}
+        return {"seen": as_texts(self.seen), "producers": producers}
 
     @classmethod
-    def decoded(cls, text: str) -> PartitionTimes:
-        return cls({keeper_of(name): (high, at) for name, (high, at) in json.loads(text).items()})
+    def decoded(cls, facts: Mapping[str, Any]) -> PartitionTimes:
+        seen = {each: (high, at) for each, (high, at) in from_texts(facts["seen"]).items()}
+        return cls(seen, {topic: ProducerTimes(**t) for topic, t in facts["producers"].items()})
+
+    def copied(self) -> PartitionTimes:
+        producers = {topic: replace(times) for topic, times in self.producers.items()}
+        return PartitionTimes(dict(self.seen), producers)
 
     def note(self, punctuation: Punctuation) -> None:
         for name, high in punctuation.highs.items():
             known = self.seen.get(name, (high, 0))[0]
-            self.seen[name] = (max(known, high), punctuation.tick)
+            came = punctuation.came.get(name, punctuation.tick)
+            self.seen[name] = (max(known, high), came)
+        for topic, highs in punctuation.producers.items():
+            times = self.producers.setdefault(topic, ProducerTimes())
+            times.highs = _highest(times.highs, highs)
+            times.ticks = times.ticks | dict.fromkeys(highs, punctuation.tick)
 
     def forget(self, punctuation: Punctuation, paces: Mapping[str, Pace]) -> None:
-        """Idle producers leave, so that memory holds only those there are."""
-        for name, (high, at) in list(self.seen.items()):
-            pace = paces.get(name.topic)
-            if pace is None or isinstance(name, Forgotten):
-                continue
-            if KINDS[type(name)] != pace.by:  # the program was changed
-                del self.seen[name]
-            elif pace.by == "producer" and punctuation.idle(name, at, pace):
-                del self.seen[name]
-                left = Forgotten(name.topic)
-                known = self.seen.get(left, (high - at, 0))[0]
-                self.seen[left] = (max(known, high - at), 0)
+        """Idle producers leave, so that memory holds only those there are. So does what is left of
+        another kind of source, from before the program was changed."""
+        for topic, pace in paces.items():
+            if pace.by != "partition":
+                self.seen = {p: times for p, times in self.seen.items() if p.topic != topic}
+            if topic in self.producers:
+                times, since = self.producers[topic], punctuation.idle_since(topic, pace)
+                if pace.by == "producer":
+                    times.forget(times.idle(since))
+                else:
+                    times.highs, times.ticks = {}, {}
 
 
 class Clock(NamedTuple):
@@ -165,13 +232,11 @@ def clock(
     """
     if punctuation.ended:
         return Clock(END)
-    ours = list(_ours(times, paces))
     if unseen := _unseen(times, punctuation, paces):
         return Clock(before, str(unseen[0]))
-    known = [each for each in ours if not isinstance(each[0], Forgotten)]
-    idle = {name for name, _, at, pace in known if punctuation.idle(name, at, pace)}
-    shown = tuple(sorted(map(str, idle)))
-    busy = [(high - pace.lateness, str(name)) for name, high, _, pace in known if name not in idle]
+    told = list(_told(times, punctuation, paces))
+    shown = tuple(sorted(name for each in told for name in each.idle))
+    busy = [each.slowest for each in told if each.slowest is not None]
     busy += [
         (punctuation.tick - pace.lateness, PROCESSING)
         for pace in paces.values()
@@ -180,7 +245,7 @@ def clock(
     if busy:
         slowest, name = min(busy)
         return Clock(max(before, slowest), name, shown)
-    running_on = [high + punctuation.tick - at - pace.lateness for _, high, at, pace in ours]
+    running_on = [each.ahead + punctuation.tick for each in told]
     return Clock(max([before, *running_on]), None, shown)
 
 
@@ -203,15 +268,10 @@ def release(
         return before
     if any(pace.by == "tick" for pace in table.values()):
         return max(before, punctuation.tick)
-    busy = [
-        high - pace.lateness
-        for name, high, at, pace in _ours(times, table)
-        if punctuation.closing is None
-        and not isinstance(name, Forgotten)
-        and not punctuation.idle(name, at, pace)
-    ]
-    known = busy or [high + 1 for _, high, _, _ in _ours(times, every)]
-    return max([before, *([min(known)] if busy else known)])
+    found = _told(times, punctuation, table) if punctuation.closing is None else ()
+    if busy := [each.slowest[0] for each in found if each.slowest is not None]:
+        return max(before, min(busy))
+    return max([before, *(each.high + 1 for each in _told(times, punctuation, every))])
 
 
 def _unseen(
@@ -227,10 +287,48 @@ def _unseen(
     ]
 
 
-def _ours(
-    times: PartitionTimes, paces: Mapping[str, Pace]
-) -> Iterable[tuple[TimeKeeper, int, int, Pace]]:
-    for name, (high, at) in times.seen.items():
-        pace = paces.get(name.topic)
-        if pace is not None and (isinstance(name, Forgotten) or KINDS[type(name)] == pace.by):
-            yield name, high, at, pace
+class _Told(NamedTuple):
+    """What a partition, or all producers of a topic, tell of time."""
+
+    slowest: tuple[int, str] | None
+    """The time of the slowest that is not idle, less lateness, and its name."""
+    idle: list[str]
+    ahead: int
+    """How far the furthest was ahead of the tick, less lateness."""
+    high: int
+
+
+def _told(times: PartitionTimes, said: Punctuation, paces: Mapping[str, Pace]) -> Iterable[_Told]:
+    for partition, (high, at) in times.seen.items():
+        pace = paces.get(partition.topic)
+        if pace is not None and pace.by == "partition":
+            # of one that is over, time does not go on
+            name, since = str(partition), said.tick if partition in said.over else at
+            ahead = high - since - pace.lateness
+            if said.idle(partition, at, pace):
+                yield _Told(None, [name], ahead, high)
+            else:
+                yield _Told((high - pace.lateness, name), [], ahead, high)
+    for topic, producers in times.producers.items():
+        pace = paces.get(topic)
+        if pace is not None:
+            yield from _producers_told(topic, producers, pace, said.idle_since(topic, pace))
+
+
+def _producers_told(topic: str, times: ProducerTimes, pace: Pace, since: int) -> Iterable[_Told]:
+    """Those who were forgotten tell only how time goes on when all are silent."""
+    if times.ahead is not None:
+        yield _Told(None, [], times.ahead - pace.lateness, times.ahead)
+    if pace.by != "producer" or not times.highs:
+        return
+    idle = times.idle(since)
+    silent = set(idle)
+    busy = {n: high for n, high in times.highs.items() if n not in silent} if idle else times.highs
+    high, slowest = max(times.highs.values()), None
+    if busy:
+        low = min(busy.values())
+        name = min(name for name, high in busy.items() if high == low)
+        slowest = (low - pace.lateness, producer_text(topic, name))
+    ahead = max(high - times.ticks[name] for name, high in times.highs.items())
+    shown = [producer_text(topic, name) for name in idle]
+    yield _Told(slowest, shown, ahead - pace.lateness, high)

@@ -13,6 +13,7 @@ from typing import Any, Literal, cast, get_args
 from riverrun.config_tables import NAME, Serving, Smtp, duration, serving, smtp
 from riverrun.durations import UNITS
 from riverrun.errors import ConfigError, InputError
+from riverrun.far import URL, AnyPath, parsed
 
 FILE = "riverrun.toml"
 NAME_RULE = (
@@ -22,6 +23,8 @@ Views = Literal["sqlite", "postgres"]
 Calls = Literal["quickest", "direct", "public"]
 """How Kafka's client is called: by librdkafka's own functions, or the public way."""
 LogForm = Literal["text", "json"]
+Poison = Literal["stop", "set-aside"]
+"""What becomes of a record that ends every run."""
 DOTTED = ("kafka", "spark")
 """Tables of settings that are not ours."""
 SIZES = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
@@ -54,7 +57,8 @@ class Settings:
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
     master: str = "local[*]"
-    checkpoints: Path | None = None
+    checkpoints: AnyPath | None = None
+    """A folder of this machine, or of a far file system; None for one of the home."""
     archive: Path | None = None
     """Where records of topics are kept; None for a folder of the home."""
     environment: str = "same"
@@ -79,10 +83,10 @@ class Settings:
     the home."""
 
     @property
-    def checkpoint_root(self) -> Path:
+    def checkpoint_root(self) -> AnyPath:
         return self.checkpoints or self.home / "checkpoints"
 
-    def checkpoint_of(self, application: str) -> Path:
+    def checkpoint_of(self, application: str) -> AnyPath:
         """The folder of an application's checkpoint."""
         return self.checkpoint_root / named(application)
 
@@ -127,6 +131,7 @@ def load(start: Path | None = None, environ: Mapping[str, str] | None = None) ->
     environ = os.environ if environ is None else environ
     file = _find(start or Path.cwd())
     table = _read(file) if file else {}
+    spark = {name: str(value) for name, value in table.pop("spark", {}).items()}
     found = Settings(
         home=_home(file, table, environ),
         cache=_cache(environ),
@@ -139,9 +144,9 @@ def load(start: Path | None = None, environ: Mapping[str, str] | None = None) ->
         views_reader=environ.get("RIVERRUN_VIEWS_READER") or table.pop("views_reader", None),
         views=_views(environ.get("RIVERRUN_VIEWS") or table.pop("views", "sqlite"), file),
         kafka={name: str(value) for name, value in table.pop("kafka", {}).items()},
-        spark={name: str(value) for name, value in table.pop("spark", {}).items()},
+        spark=spark,
         master=environ.get("RIVERRUN_MASTER") or table.pop("master", "local[*]"),
-        checkpoints=_folder("checkpoints", file, table, environ),
+        checkpoints=_checkpoints(file, table, environ, spark),
         archive=_folder("archive", file, table, environ),
         environment=_environment(file, table, environ),
         state_memory=_bytes(table.pop("state_memory", "1 GB"), file),
@@ -225,6 +230,16 @@ def _folder(
     if named is None:
         return None
     return ((file.parent if file else Path.cwd()) / Path(named).expanduser()).absolute()
+
+
+def _checkpoints(
+    file: Path | None, table: dict[str, Any], environ: Mapping[str, str], spark: Mapping[str, str]
+) -> AnyPath | None:
+    """A URL is far, also that of a file system of this machine."""
+    named = environ.get("RIVERRUN_CHECKPOINTS") or table.get("checkpoints")
+    if named is not None and URL.match(str(named)):
+        return parsed(str(named), spark)
+    return _folder("checkpoints", file, table, environ)
 
 
 def _environment(file: Path | None, table: dict[str, Any], environ: Mapping[str, str]) -> str:

@@ -168,6 +168,12 @@ class CheckpointError(RiverrunError):
     code = "RR402"
 
 
+class CheckpointAway(CheckpointError, OSError):
+    """A far file system cannot be reached, or refuses."""
+
+    code = "RR403"
+
+
 class JobError(RiverrunError):
     """The running job stopped with an error."""
 

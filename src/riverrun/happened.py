@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from riverrun.forgetting import Keys
 from riverrun.forgetting.places import place_of as keys_of
 from riverrun.kafka.ranges import RangeReader
 from riverrun.kafka.topics import KafkaTopics
+from riverrun.kernels.personal import seal_fields
+from riverrun.operators.decide.columns import names_of
 from riverrun.operators.decide.records import ACCEPTED, FAILED, REJECTED
 from riverrun.operators.decide.rules import Happened, Rules, Told
 from riverrun.operators.decide.spec import RULES, Decide
@@ -113,6 +116,8 @@ class Sent:
     at: datetime
     value: Mapping[str, Any]
     aggregate: str
+    forgotten: bool = False
+    """Whether it held something that cannot be read any more."""
 
     @property
     def id(self) -> str:
@@ -130,7 +135,10 @@ class Redecided:
     reason: str | None
 
     @property
-    def same(self) -> bool:
+    def same(self) -> bool | None:
+        """None where nobody can tell: it is decided without what the command held then."""
+        if self.sent.forgotten:
+            return None
         return self.events == [each.event for each in self.then]
 
 
@@ -216,6 +224,20 @@ def named(value: Mapping[str, Any], key: bytes | None) -> str | None:
     return None if found is None else str(found)
 
 
+def sealed(sent: Sent, place: Place, rules: Rules, keys: Keys) -> Sent:
+    """A command as the application has read it: what is personal in it, or may be, is sealed; what
+    is no object could be anything, and is not kept."""
+    given = sent.value.get("data")
+    if not isinstance(given, dict):
+        return replace(sent, value={**sent.value, "data": None})
+    kind, data = place.personal["subject"], dict(given)
+    known = {name for each in rules.commands for name in names_of(each)}
+    seal = partial(keys.seal, kind, again=place.receives)
+    seal_fields(seal, known - {*place.personal["columns"]}, [(sent.aggregate, data)])
+    gone = data != given and keys.forgotten(keys.subject(kind, sent.aggregate))
+    return replace(sent, value={**sent.value, "data": data}, forgotten=gone)
+
+
 def _value(text: bytes | None) -> Any:
     try:
         return exact.loads(text or b"")
@@ -239,26 +261,19 @@ class Topics:
         events = sorted(map(Recorded.of, found), key=lambda each: each.version)
         return Past(rules, events)
 
-    def commands(self, place: Place, aggregate: str, progress: Progress) -> list[Sent]:
+    def commands(
+        self, rules: Rules, place: Place, aggregate: str, progress: Progress
+    ) -> list[Sent]:
         """Those that name it, or have its name for a key, as rules are given them."""
-        return [
-            Sent(
-                position, datetime.fromtimestamp(at / 1000, UTC).replace(tzinfo=None),
-                self._sealed(value, place, aggregate), aggregate,
-            )
+        found = [
+            Sent(position, datetime.fromtimestamp(at / 1000, UTC).replace(tzinfo=None), value, own)
             for position, at, key, value in self._records(place.commands, progress)
-            if isinstance(value, dict) and named(value, key) == aggregate
-        ]  # fmt: skip
-
-    def _sealed(self, value: Mapping[str, Any], place: Place, aggregate: str) -> Mapping[str, Any]:
-        data = value.get("data")
-        if not place.personal or not isinstance(data, dict):
-            return value
+            if isinstance(value, dict) and (own := named(value, key)) == aggregate
+        ]
+        if not place.personal:
+            return found
         keys = Keys(keys_of(self.settings, place.application).store())
-        names = [each for each in place.personal["columns"] if isinstance(data.get(each), str)]
-        pairs = [(aggregate, data[name]) for name in names]
-        made = keys.seal(place.personal["subject"], pairs, again=place.receives)
-        return {**value, "data": {**data, **dict(zip(names, made, strict=True))}}
+        return [sealed(each, place, rules, keys) for each in found]
 
     def events(self, place: Place, progress: Progress) -> Iterator[Recorded]:
         """All, each aggregate's in their order."""

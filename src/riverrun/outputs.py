@@ -27,8 +27,7 @@ Guarantee = Literal["exactly once", "at least once", "shown"]
 """What a sink promises of each row. What is shown may be cut short, and come again."""
 
 Need = Literal["PostgreSQL", "one machine", "views"]
-"""What a sink needs of its surroundings: the database of the settings; Spark in local mode; one of
-the two, as the settings have it for views."""
+"""Of its surroundings: the settings' database; Spark in local mode; one of them, as for views."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +84,8 @@ class Sink(ABC):
         """What delivers; None if the driver shows the rows. Connections are made later: in it."""
 
     def place(self) -> Hashable:
-        """Sinks that have the same place share a destination, which is made of any of them.
-
-        Unless a sink says otherwise, each has its own. A place names its kind: it is a class, or
-        has one in it.
-        """
+        """Sinks that have the same place share a destination, which is made of any of them. Unless
+        a sink says otherwise, each has its own. A place names its kind: it is or has a class."""
         return self
 
     def named_after(self, origin: str) -> Sink:
@@ -232,8 +228,7 @@ class Owner:
     """Whose progress is meant."""
 
     application: str
-    checkpoint: str
-    """Its id."""
+    checkpoint: str  # its id
 
 
 @dataclass(frozen=True)
@@ -333,6 +328,9 @@ class Destination(ABC):
         while the first call still runs. The receipt that it returns is given to `finish`.
         """
 
+    def compare(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> None:  # noqa: B027
+        """In a task: an error if the part is there with other rows, which may be none."""
+
     @abstractmethod
     def finish(self, batch: int, receipts: Sequence[Any]) -> None:
         """On the driver, when all tasks have delivered, and before Spark commits the batch. It is
@@ -354,12 +352,15 @@ class Destination(ABC):
         """For `riverrun rebuild`: a place beside the table, to make it anew. None: it has none."""
         return None
 
+    def handed_over(self, source: OutputSpec, place: OutputSpec, owner: Owner) -> Swapped | None:
+        """For `riverrun promote`: `place` gets the rows of `source`. None: `renewal` does it."""
+        return None
+
     def close(self) -> None:  # noqa: B027 - most hold nothing open
         """Gives back what it holds open. A process that ends does not ask."""
 
 
-_OPENED: dict[tuple[Hashable, Places], Destination | None] = {}
-"""The destinations of this process."""
+_OPENED: dict[tuple[Hashable, Places], Destination | None] = {}  # of this process
 
 
 def destination_of(sink: Sink, places: Places) -> Destination | None:

@@ -1,17 +1,15 @@
-"""Names of what keeps time: partitions, the producers of a topic, and those that are forgotten.
+"""Names of what keeps time: partitions, and the producers of a topic.
 
-As text, which is how they are logged and shown, they are `topic/0`, `topic:producer` and `topic`.
+As text, which is how they are logged and shown, they are `topic/0` and `topic:producer`.
 No topic's name has a colon or a slash, so a producer may be called anything. A topic that a program
 reads more than once has a name for each reading, `topic~name`; no topic's name has a tilde either.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
-_TEXT = re.compile("([^/:]*)([/:]?)(.*)", re.DOTALL)
 T = TypeVar("T")
 NAMED = "~"
 FILES = "files+"
@@ -67,39 +65,14 @@ class Range(NamedTuple):
     end: int
 
 
-class Producer(NamedTuple):
-    topic: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.topic}:{self.name}"
-
-
-class Forgotten(NamedTuple):
-    """The producers of a topic that have fallen silent, all in one."""
-
-    topic: str
-
-    def __str__(self) -> str:
-        return self.topic
-
-
-TimeKeeper = Partition | Producer | Forgotten
-
-
-def keeper_of(text: str) -> TimeKeeper:
-    found = _TEXT.fullmatch(text)
-    assert found is not None
-    topic, sign, rest = found.groups()
-    if sign == "/":
-        return Partition(topic, int(rest))
-    return Producer(topic, rest) if sign else Forgotten(topic)
+def producer_text(topic: str, name: str) -> str:
+    """What a producer is called where partitions are called by their text."""
+    return f"{topic}:{name}"
 
 
 def partition_of(text: str) -> Partition:
-    found = keeper_of(text)
-    assert isinstance(found, Partition)
-    return found
+    topic, _, number = text.partition("/")
+    return Partition(topic, int(number))
 
 
 def as_texts(places: Mapping[Partition, T]) -> dict[str, T]:

@@ -41,9 +41,11 @@ class Queries(Asked):
 
     @staticmethod
     def require(given: Mapping[str, Any]) -> None:
-        from riverrun.operators.search.query import stored  # noqa: PLC0415 - slow to import
+        # slow to import
+        from riverrun.operators.search.query import WATCH, require_parts, stored  # noqa: PLC0415
 
         stored(given)
+        require_parts(given.keys() & {WATCH})
 
 
 def step_of(settings: Settings, application: str) -> str:

@@ -232,7 +232,7 @@ def _unreadable(ddl: str, where: object, why: str) -> ProgramError:
         "the schema cannot be read",
         where=where,
         got=f"{ddl!r}: {why}",
-        hint='write it as "name type, name type", e.g. "user string, at timestamp"; inside of a '
+        hint='write it as "name type, name type", e.g. "user string, tags string[]"; inside of a '
         """struct a name that is an SQL word needs quotes: 'place struct("end" timestamp)'""",
     )
 

@@ -92,8 +92,9 @@ class Asked:
         self.log = ControlLog(kafka.client(self.settings), application)
 
     def all(self) -> dict[str, Known]:
-        """What is known of each one, by name: what was asked last, and what was answered."""
-        return {known.name: known for known in self.history()}
+        """What is known of each one, by name: what stands, or else what was asked last."""
+        history = self.history()
+        return {known.name: known for known in history} | standing(history)
 
     def standing(self) -> dict[str, Known]:
         """Those that are in effect, or will be once the job has answered, by name."""
@@ -212,7 +213,10 @@ def told(commands: list[Command]) -> Iterator[Known]:
     answers = answers_of(commands)
     for each in commands:
         if each.kind in (*BRINGING, *REMOVING):
-            yield _known(each, answers.get(each.offset, []))
+            found = answers.get(each.offset, [])
+            if found and found[0].stood is not None:  # it ends with what stood
+                found = [found[0], *answers.get(found[0].stood, [])[1:]]
+            yield _known(each, found)
 
 
 def _known(command: Command, answers: list[Answer]) -> Known:

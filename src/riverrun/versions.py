@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from riverrun.errors import InputError
 
 CURRENT = "current"
-"""What `riverrun run` runs: its names have no version in them."""
+"""What `riverrun run` runs: its own names have no version in them, and it is the public one until
+another is promoted."""
 NAME = re.compile(r"[a-z0-9][a-z0-9_]{,29}")
 """Of a version: it becomes part of names in Kafka and in databases, some without capitals."""
 
 
 @dataclass(frozen=True)
 class Version:
-    """A version beside the current one."""
+    """A version of an application, the current one or one beside it."""
 
     of: str
     """The application's name."""
@@ -35,7 +36,7 @@ class Version:
     @property
     def application(self) -> str:
         """Its own name: checkpoint, transactional ids, consumer group and own topics have it."""
-        return self.with_dashes(self.of)
+        return self.of if self.name == CURRENT else self.with_dashes(self.of)
 
     def topic(self, name: str) -> str:
         """A topic `APP.…` is the application's own, and stays so."""

@@ -10,7 +10,8 @@ from typing import Any
 import riverrun as rr
 from riverrun import config
 from riverrun.bench.measure import Meter
-from riverrun.runtime.run import Options, started
+from riverrun.runtime.launch import Options
+from riverrun.runtime.run import started
 
 SCHEMA = "id bigint, name string, country string, credit decimal(12,2), seen timestamp"
 

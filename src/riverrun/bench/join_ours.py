@@ -9,7 +9,8 @@ from typing import Any
 import riverrun as rr
 from riverrun import config
 from riverrun.bench.measure import Meter
-from riverrun.runtime.run import Options, started
+from riverrun.runtime.launch import Options
+from riverrun.runtime.run import started
 
 
 def program(plan: dict[str, Any]) -> rr.App:

@@ -32,22 +32,22 @@ def events(
     for number in range(start, start + count):
         at = START + number * 1000 // per_second + chosen.randrange(100)
         user, page = chosen.randrange(keys), number % 1000
-        yield _view(f"user-{user}", page, chosen.randrange(4000) / 4, at)
+        yield view(f"user-{user}", page, chosen.randrange(4000) / 4, at)
 
 
 def closing(count: int) -> Iterator[bytes]:
     """Views of a few others, a day later: by then every window before them has closed."""
     for number in range(count):
-        yield _view(f"{CLOSING}{number % 16}", number % 1000, 1.0, START + 86_400_000)
+        yield view(f"{CLOSING}{number % 16}", number % 1000, 1.0, START + 86_400_000)
 
 
 def every_key(keys: int) -> Iterator[bytes]:
     """One view of each user, all at nearly the same time."""
     for user in range(keys):
-        yield _view(f"user-{user}", user % 1000, user % 4000 / 4, START)
+        yield view(f"user-{user}", user % 1000, user % 4000 / 4, START)
 
 
-def _view(user: str, page: int, ms: float, at: int) -> bytes:
+def view(user: str, page: int, ms: float, at: int) -> bytes:
     return f'{{"user":"{user}","page":"/page/{page}","ms":{ms},"at":{at}}}'.encode()
 
 
@@ -115,4 +115,4 @@ class Traffic:
 
     def _made(self, now: float, number: int) -> bytes:
         user = f"user-{int(now) // self.LIFE}-{self._chosen.randrange(self._per_second)}"
-        return _view(user, number % 1000, self._chosen.randrange(4000) / 4, int(now * 1000))
+        return view(user, number % 1000, self._chosen.randrange(4000) / 4, int(now * 1000))

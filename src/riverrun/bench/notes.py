@@ -13,9 +13,13 @@ from typing import Any
 
 import psutil
 
+from riverrun.bench.plot import bars
 from riverrun.bench.report import Report
 
-MEASURES = ("events/s", "CPU us/event", "first batch, s")
+MEASURES = (
+    "events/s", "CPU us/event", "first batch, s", "first row, s", "memory, MB", "lines",
+    "p50, s", "p95, s", "p99, s",
+)  # fmt: skip
 """What is measured of each run of an engine."""
 
 HEAD = """# Benchmarks
@@ -36,6 +40,8 @@ def note(folder: Path, name: str, report: Report, *, about: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{name.replace(' --', '-')}.json"
     file.write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n")
+    if name == "speed":
+        file.with_suffix(".svg").write_text(bars(report.figures, "events/s"))
     write_page(folder)
 
 
@@ -47,7 +53,7 @@ def write_page(folder: Path) -> Path:
 
 def page_of(folder: Path) -> str:
     files = sorted(folder.glob("*.json"))
-    parts = [line for file in files for line in _section(json.loads(file.read_text()))]
+    parts = [line for file in files for line in _section(file)]
     return "\n".join([HEAD.format(folder=folder.name), *parts])
 
 
@@ -61,11 +67,14 @@ def _circumstances() -> dict[str, Any]:
     }
 
 
-def _section(noted: dict[str, Any]) -> Iterator[str]:
+def _section(file: Path) -> Iterator[str]:
+    noted = json.loads(file.read_text())
     versions = ", ".join(f"{name} {number}" for name, number in noted["versions"].items())
     yield from (f"## {noted['command']}", "", noted["about"], "")
     when = f"{noted['date']}; {noted['machine']}; {versions}. {noted.get('origin', '')}"
     yield from (when.strip(), "")
+    if (picture := file.with_suffix(".svg")).exists():
+        yield from (f"![events a second]({picture.parent.name}/{picture.name})", "")
     yield from _runs(noted["figures"])
     yield from _others(noted["figures"])
     targets = ([t["name"], t["target"], _text(t["measured"])] for t in noted["targets"])

@@ -11,7 +11,8 @@ import riverrun as rr
 from riverrun import config
 from riverrun.bench import state_size
 from riverrun.bench.measure import Meter
-from riverrun.runtime.run import Options, started
+from riverrun.runtime.launch import Options
+from riverrun.runtime.run import started
 from riverrun.stream import Stream, Table
 
 WINDOWS = {
@@ -83,7 +84,7 @@ def main() -> None:
         meter.watch(running.query)
         if plan.get("state"):
             checkpoint = settings.checkpoint_of(app.name) / "query"
-            sizes = state_size.per_batch(checkpoint, meter.last_batch)
+            sizes = state_size.per_batch(Path(str(checkpoint)), meter.last_batch)
             Path(plan["state"]).write_text(json.dumps(sizes))
 
 

@@ -10,7 +10,8 @@ from typing import Any
 from riverrun import config
 from riverrun.app import App
 from riverrun.bench.measure import Meter
-from riverrun.runtime.run import Options, started
+from riverrun.runtime.launch import Options
+from riverrun.runtime.run import started
 
 
 def run(program: Callable[[dict[str, Any]], App]) -> None:

@@ -141,7 +141,9 @@ def run(
     measured, warm = Measured(), end // 2
     for start in range(0, end, batch):
         began = time.process_time()
-        said = Punctuation(tick=start, commands=commands if start == 0 else [])
+        said = Punctuation(
+            tick=start, batch=start // batch, commands=commands if start == 0 else []
+        )
         ranges = [Range(Partition(*partition), start, min(start + batch, end))]
         now = Now(start, False, clocks)
         chunks = [c for lot in read_ranges(topics, reader, ranges, now, said) for c in lot]

@@ -61,7 +61,7 @@ class Soak(Bench):
     def _sample(self, pid: int, plan: Plan) -> Sample:
         checkpoint = self.settings.checkpoint_root / f"bench-{plan['output']}" / "query"
         read = sum(batch["events"] for batch in batches_of(plan))
-        return {**memory(pid), "checkpoint": _size(checkpoint), "events": read}
+        return {**memory(pid), "checkpoint": _size(Path(str(checkpoint))), "events": read}
 
     def _behind(self, plan: Plan, sent: int) -> None:
         behind = sent - sum(batch["events"] for batch in batches_of(plan))

@@ -28,7 +28,7 @@ COMMANDS = (
     "lag",
     "metrics",
     "new",
-    "package", "pause", "produce", "ps",
+    "package", "pause", "produce", "promote", "ps",
     "queries", "query", "queue",
     "rebuild", "rebuild-state", "replay", "rescale", "restore", "resume", "retire",
     "rules", "run",

@@ -9,6 +9,7 @@ import click
 
 from riverrun.cli import options, say_json
 from riverrun.cli.grid import print_grid
+from riverrun.cli.revealed import Shown, cells, keys_of, reveal_option, rows_read
 from riverrun.questions.answer import Answer
 
 
@@ -19,9 +20,10 @@ from riverrun.questions.answer import Answer
     "--timeout", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True,
     metavar="SECONDS", help="How long to wait for the answer.",
 )  # fmt: skip
+@reveal_option
 @options.brokers_option
 @options.json_option
-def command(name: str, sql: str, timeout: float, brokers: str | None, as_json: bool) -> None:
+def command(name: str, sql: str, timeout: float, **given: Any) -> None:
     """Ask the running application APP for rows of its table STEP, with one SELECT of DuckDB's SQL.
 
     The table is called as the step is, or rows. The answer is of one point of the stream, which it
@@ -34,25 +36,28 @@ def command(name: str, sql: str, timeout: float, brokers: str | None, as_json: b
     """
     from riverrun.asking import ask  # noqa: PLC0415 - help needs no client
 
-    found = ask(name, sql, timeout=f"{round(timeout * 1000)} milliseconds", brokers=brokers)
-    if as_json:
-        say_json(found.as_json())
+    wait = f"{round(timeout * 1000)} milliseconds"
+    found = ask(name, sql, timeout=wait, brokers=given["brokers"])
+    application = name.partition(".")[0]
+    keys = keys_of(options.settings(), application) if given["reveal"] else None
+    said = found.as_json()
+    rows = rows_read(keys, found.columns, [row.values() for row in said["rows"]])
+    if given["as_json"]:
+        gone = [forgotten for _, forgotten in rows]
+        told = {"forgotten": gone} if any(gone) else {}
+        read = [dict(zip(found.columns, row, strict=True)) for row, _ in rows]
+        say_json({**said, "rows": read, **told})
     else:
-        _show(found)
+        _show(found, rows)
 
 
-def _show(found: Answer) -> None:
+def _show(found: Answer, rows: list[Shown]) -> None:
     numbers = {
         name
         for name in found.columns
         if all(isinstance(row[name], int | float | Decimal | None) for row in found.rows)
     }
-    rows = [tuple(map(_text, row.values())) for row in found.as_json()["rows"]]
-    print_grid(found.columns, rows, numbers=numbers)
+    print_grid(found.columns, [cells(found.columns, row) for row in rows], numbers=numbers)
     counted = f"{len(rows):,} {'row' if len(rows) == 1 else 'rows'}"
     point = f"after batch {found.point.batch} of {found.as_json()['at']}, clock {found.clock}"
     click.secho(f"{counted}, {point}", dim=True, err=True)
-
-
-def _text(value: Any) -> str:
-    return "null" if value is None else str(value)

@@ -38,6 +38,8 @@ def command() -> None:
     riverrun bench serve
     riverrun bench commands
     riverrun bench search
+    riverrun bench speed --peers pyflink,kstreams,quix,bytewax,pathway,spark
+    riverrun bench restart
     riverrun bench versions ../before/src
     riverrun bench report docs/benchmarks
     """
@@ -217,6 +219,55 @@ def search(**asked: Any) -> None:
 
 @command.command()
 @measured
+@click.option("--peers", default="", metavar="NAMES",
+              help="Others, too: spark, pyflink, kstreams, quix, bytewax, pathway.")  # fmt: skip
+@click.option("--work", "kinds", multiple=True, type=click.Choice(["filter", "count", "join"]),
+              help="Only this; may be given again.")  # fmt: skip
+@click.option("--latency", is_flag=True, help="Instead: how long an event takes, by rate.")
+def speed(peers: str, kinds: tuple[str, ...], latency: bool, **asked: Any) -> None:
+    """The same work in other systems: a filter, a windowed count, a join with a table.
+
+    2 million events in a topic of 4 partitions, keyed by user, results to Kafka; each system in an
+    environment of its own, which is made the first time, with what makes it durable switched on.
+    Results are compared with what Polars computes of all events at once. Events a second and CPU
+    are those after the first rows; memory is the most that all processes had. Takes about 5
+    minutes, and as many for each system.
+
+    With --latency: from the moment that an event is sent until a reader of committed records has
+    its result; a filter, and 10-second windows of 1,000 keys that tell every change; 1,000, 10,000
+    and 50,000 events a second. Sender and reader have the same cores. Takes about 8 minutes.
+
+    \b
+    riverrun bench speed --latency
+    riverrun bench speed --small --peers bytewax
+    riverrun bench speed --peers pyflink,kstreams,quix,bytewax,pathway,spark
+    """
+    if not latency:
+        _measure("speed", peers, kinds, **asked)
+    elif peers or kinds:
+        raise click.UsageError("--latency is of riverrun alone: without --peers and --work")
+    else:
+        _measure("latency", **asked)
+
+
+@command.command()
+@measured
+def restart(**asked: Any) -> None:
+    """A restart with 1 GB of state, to the first result; and how fast history is replayed.
+
+    A table of a million documents of 1,000 characters is loaded and the program ends. Started anew,
+    it is asked for 1,000 of them: the time from the start of its process until the answers can be
+    read, next to the same with 1,000 documents. `replay` of 2 million events: windowed counts of
+    100,000 keys. Takes about 8 minutes.
+
+    \b
+    riverrun bench restart --small
+    """
+    _measure("restart", **asked)
+
+
+@command.command()
+@measured
 @click.argument("other", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--pairs", default=7, show_default=True, help="How often both run, in turns.")
 def versions(other: Path, pairs: int, **asked: Any) -> None:
@@ -274,6 +325,6 @@ def _tell(name: str, report: Report, *, as_json: bool, note: Path | None) -> Non
 
     if note:
         told = cleandoc(click.get_current_context().command.help or "").split("\n\n")
-        about = [told[0], told[2 if "--soak" in name else 1]]
+        about = [told[0], told[2 if "--soak" in name or name == "latency" else 1]]
         notes.note(note, name, report, about="\n\n".join(about))
     say_json(report.as_json()) if as_json else report.show()

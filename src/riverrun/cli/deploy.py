@@ -12,7 +12,7 @@ from riverrun.cli.foreground import Logged, in_foreground, refuse_close, run_opt
 from riverrun.cli.live import graceful
 from riverrun.cli.program_file import load_app
 from riverrun.cli.restarting import supervised
-from riverrun.config import LogForm, load
+from riverrun.config import LogForm, Poison, load
 from riverrun.versions import Version
 
 
@@ -33,6 +33,7 @@ def command(
     every_clock: bool,
     form: LogForm | None,
     restart: bool,
+    poison: Poison,
     **options: Any,
 ) -> None:
     """Run PROGRAM as a version of its application, beside the current one, until Ctrl-C.
@@ -54,15 +55,15 @@ def command(
     app = load_app(program)
     named = Version.named(app.name, version)
     if restart:
-        raise SystemExit(supervised(settings.checkpoint_of(named.application)))
+        raise SystemExit(supervised(settings.checkpoint_of(named.application), poison))
     with graceful() as stopping:
         view = view_of(named.application, as_json=as_json, every_clock=every_clock)
         view.tell(f"{named.application} is read; loading what runs it")
         from riverrun.embedded import kafka  # noqa: PLC0415 - Spark only when it is needed
         from riverrun.runtime.deploy import Deploy  # noqa: PLC0415
-        from riverrun.runtime.run import Options  # noqa: PLC0415
+        from riverrun.runtime.launch import Options  # noqa: PLC0415
 
         deploy = Deploy(app, program, named, settings, kafka.ensure(settings))
-        own, span = deploy.ready(start, fresh=options.pop("fresh"), tell=view.tell)
-        chosen = Options(**options, span=span)
-        in_foreground(own, settings, chosen, view, stopping, as_json=as_json)
+        span = deploy.ready(start, fresh=options.pop("fresh"), tell=view.tell)
+        chosen = Options(**options, span=span, version=named)
+        in_foreground(app, settings, chosen, view, stopping, as_json=as_json)

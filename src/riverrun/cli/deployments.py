@@ -12,7 +12,7 @@ from riverrun.cli.grid import print_grid
 if TYPE_CHECKING:
     from riverrun.runtime.deployments import Deployment
 
-COLUMNS = ("version", "state", "at", "by", "from", "sha256", "file")
+COLUMNS = ("version", "state", "public", "at", "by", "from", "sha256", "file")
 
 
 @click.command("deployments")
@@ -42,5 +42,6 @@ def command(app: str, as_json: bool) -> None:
 def _cells(found: Deployment) -> tuple[str, ...]:
     entry = found.entry
     return (
-        entry.version, found.state, entry.at, entry.by, entry.start, entry.sha256[:12], entry.file
+        entry.version, found.state, "public" if found.public else "", entry.at, entry.by,
+        entry.start, entry.sha256[:12], entry.file,
     )  # fmt: skip

@@ -12,10 +12,10 @@ import click
 from riverrun.app import App
 from riverrun.cli import log, say_json
 from riverrun.cli.live import LiveView, LogView, Stopping
-from riverrun.config import LogForm, Settings
+from riverrun.config import LogForm, Poison, Settings
 
 if TYPE_CHECKING:
-    from riverrun.runtime.run import Options
+    from riverrun.runtime.launch import Options
 
 F = TypeVar("F", bound=Callable[..., Any])
 MADE_OF = ("recent", "given", "fields", "own")
@@ -51,6 +51,11 @@ OPTIONS = (
     click.option(
         "--restart", is_flag=True, help="Start again what fails or is killed, after a while."
     ),
+    click.option(
+        "--poison", type=click.Choice(get_args(Poison)), default="stop", show_default=True,
+        help="With --restart: what becomes of a record that ends every run.",
+    ),
+    click.option("--search", type=click.Choice(get_args(Poison)), hidden=True),
     click.option("--once", is_flag=True, help="Read what there is, then stop."),
     click.option(
         "--close", is_flag=True,
@@ -104,8 +109,13 @@ def in_foreground(
     served: AbstractContextManager[None] | None = None,
 ) -> None:
     """Runs a program, and shows each batch, until it ends or is stopped."""
-    from riverrun.runtime.run import started  # noqa: PLC0415 - Spark only when needed
+    from riverrun.runtime.poison import search  # noqa: PLC0415 - Spark only when needed
+    from riverrun.runtime.run import started  # noqa: PLC0415
 
+    if chosen.search is not None:
+        with view:
+            search(app, settings, chosen, view.tell)
+        return
     with view, served or nullcontext(), started(app, settings, chosen, view.tell) as running:
         stopping.lets_finish(running.drain)
         for status in running.watch():

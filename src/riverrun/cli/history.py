@@ -62,7 +62,7 @@ def command(aggregate: str, **given: Any) -> None:
     rules, topics = rules_of(given["program"], place), Topics(settings)
     with long_bar() as progress:
         past = topics.past(rules, place, own, progress)
-        commands = topics.commands(place, own, progress) if given["replay"] else []
+        commands = topics.commands(rules, place, own, progress) if given["replay"] else []
     if not past.events:
         raise InputError(f"nothing has happened to {place.step}/{own}", where=place.events)
     version = _version(past, given["version"], given["at"])
@@ -74,7 +74,7 @@ def command(aggregate: str, **given: Any) -> None:
     else:
         _show(f"{place.step}/{own}", past, version, keys)
         if given["replay"]:
-            _show_decided(decided)
+            _show_decided(decided, keys)
 
 
 def rules_of(program: Path | None, place: Place) -> Rules:
@@ -131,19 +131,27 @@ def _row(each: Recorded, keys: Keys | None) -> tuple[str, ...]:
     return (str(each.version), each.at, event.type, data, each.by or "", each.command)
 
 
-def _show_decided(decided: list[Redecided]) -> None:
+def _show_decided(decided: list[Redecided], keys: Keys | None) -> None:
     click.echo()
-    print_grid(("command", "then", "now", ""), map(_decided_row, decided), numbers=())
-    other = sum(not each.same for each in decided)
+    rows = [_decided_row(each) for each in decided]
+    if keys:
+        rows = [tuple(keys.reveal(text).value for text in row) for row in rows]
+    print_grid(("command", "then", "now", ""), rows, numbers=())
+    other = sum(each.same is False for each in decided)
     text = f"{other} of {len(decided)} commands would be decided differently"
-    click.secho(text, fg="yellow" if other else "green")
+    if gone := sum(each.same is None for each in decided):
+        text += f"; {gone} cannot be compared, since what they held is forgotten"
+    click.secho(text, fg="yellow" if other or gone else "green")
+
+
+VERDICTS = {True: "", False: "differs", None: "not comparable: forgotten"}
 
 
 def _decided_row(each: Redecided) -> tuple[str, ...]:
     now = each.reason or ", ".join(f"{e.type} {e.data}" for e in each.events) or each.outcome
     then = ", ".join(f"{e.event.type} {e.event.data}" for e in each.then) or "no event"
     what = f"{each.sent.value.get('type')} {json.dumps(each.sent.value.get('data'))}"
-    return (what, then, now, "" if each.same else "differs")
+    return (what, then, now, VERDICTS[each.same])
 
 
 def _as_dict(past: Past, version: int, decided: list[Redecided]) -> dict[str, Any]:

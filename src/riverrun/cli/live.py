@@ -21,6 +21,7 @@ from rich.text import Text
 from riverrun import exact
 from riverrun.cli import clocks, log
 from riverrun.delivery.alerts import alert_text, begun_and_over
+from riverrun.kafka import lag as lag_of
 
 ROWS = 15
 COUNTS = ("events", "written", "late", "dead", "dropped")
@@ -249,7 +250,10 @@ class LogView(LiveView):
         if any(facts.values()):
             text = f"batch {number}: {facts['events']:,} events, {facts['written']:,} rows written"
             took = round(counts["at"] - counts["tick"] / 1e6, 3)
-            self.to.put("batch", text, batch=number, **facts, seconds=took, behind=_behind(status))
+            self.to.put(
+                "batch", text, batch=number, **facts, seconds=took, behind=_behind(status),
+                to_go=_to_go(status), waiting=_waiting(status),
+            )  # fmt: skip
 
 
 def _behind(status: dict[str, Any]) -> int | None:
@@ -265,7 +269,22 @@ def _lag(status: dict[str, Any]) -> str:
         f", loading {topic} {1 - each['left'] / each['of']:.0%}"
         for topic, each in (status.get("lag") or {}).get("loading", {}).items()
     )
-    return (f", {behind:,} behind" if behind else "") + loading
+    seconds = _to_go(status)
+    to_go = f", about {clocks.behind_text(max(round(seconds), 1))} to go" if seconds else ""
+    waiting = f", {rows:,} rows waiting" if (rows := _waiting(status)) else ""
+    return (f", {behind:,} behind{to_go}" if behind else "") + loading + waiting
+
+
+def _to_go(status: dict[str, Any]) -> float | None:
+    """Seconds until all is read that there is now, and that comes meanwhile."""
+    lag = status.get("lag")
+    seconds = lag and lag_of.to_go(lag)
+    return None if seconds is None else round(seconds, 1)
+
+
+def _waiting(status: dict[str, Any]) -> int:
+    """How many rows go on later."""
+    return sum(status.get("waiting", {}).values())
 
 
 def _dropped(status: dict[str, Any]) -> str:

@@ -56,10 +56,11 @@ def _cells(found: Application) -> tuple[str, ...]:
 
 
 def _state(found: Application) -> str:
+    aside = f", set aside: {', '.join(found.aside)}" if found.aside else ""
     if found.error:
-        return f"{found.state}: {found.error.splitlines()[0]}"
+        return f"{found.state}: {found.error.splitlines()[0]}{aside}"
     paused = f", paused: {', '.join(found.paused)}" if found.running and found.paused else ""
-    return f"{found.state}{paused}"
+    return f"{found.state}{paused}{aside}"
 
 
 def _lasted(found: Application) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
 
 import click
 
 from riverrun import exact
 from riverrun.cli import options
 from riverrun.cli.grid import print_grid
+from riverrun.cli.revealed import Shown, cells, keys_of, rows_read
 from riverrun.server.places import reader_of
-from riverrun.views.connections import Table
 
 
 @click.command("query")
@@ -21,8 +21,11 @@ from riverrun.views.connections import Table
     "--timeout", type=click.FloatRange(0, min_open=True), default=10.0, show_default=True,
     metavar="SECONDS", help="How long it may take.",
 )  # fmt: skip
+@click.option(
+    "--reveal", metavar="APP", help="Read what is personal, with the keys of the application APP."
+)
 @options.json_option
-def command(sql: str, limit: int, timeout: float, as_json: bool) -> None:
+def command(sql: str, limit: int, timeout: float, reveal: str | None, as_json: bool) -> None:
     """Ask views with SQL: one SELECT, in the dialect of the database that they are in (SQLite, or
     PostgreSQL where the settings say so). It changes nothing.
 
@@ -30,26 +33,25 @@ def command(sql: str, limit: int, timeout: float, as_json: bool) -> None:
     riverrun query "SELECT * FROM per_country ORDER BY views DESC LIMIT 10"
     riverrun query "SELECT country, sum(views) AS views FROM per_page GROUP BY 1" --json
     """
-    found = reader_of(options.settings()).query(sql, seconds=timeout, limit=limit)
+    settings = options.settings()
+    found = reader_of(settings).query(sql, seconds=timeout, limit=limit)
+    keys = keys_of(settings, reveal) if reveal else None
+    rows = rows_read(keys, found.names, found.rows)
     if as_json:
-        for row in found.rows:
-            click.echo(exact.dumps(dict(zip(found.names, row, strict=True)), other=str))
+        for row, forgotten in rows:
+            gone = {"forgotten": forgotten} if forgotten else {}
+            click.echo(exact.dumps(dict(zip(found.names, row, strict=True)) | gone, other=str))
     else:
-        _show(found)
+        _show(found.names, rows)
     if found.more:
         click.secho(f"the first {limit:,} rows; --limit shows more", dim=True, err=True)
 
 
-def _show(found: Table) -> None:
+def _show(names: Sequence[str], rows: list[Shown]) -> None:
     numbers = {
         name
-        for place, name in enumerate(found.names)
-        if all(isinstance(row[place], int | float | Decimal | None) for row in found.rows)
+        for place, name in enumerate(names)
+        if all(isinstance(row[place], int | float | Decimal | None) for row, _ in rows)
     }
-    rows = [tuple(map(_text, row)) for row in found.rows]
-    print_grid(found.names, rows, numbers=numbers)
+    print_grid(names, [cells(names, row) for row in rows], numbers=numbers)
     click.secho(f"{len(rows):,} {'row' if len(rows) == 1 else 'rows'}", dim=True, err=True)
-
-
-def _text(value: Any) -> str:
-    return "null" if value is None else str(value)

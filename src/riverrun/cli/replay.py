@@ -13,7 +13,7 @@ from riverrun.cli import options, say_json
 from riverrun.cli.grid import print_grid
 from riverrun.cli.live import graceful
 from riverrun.cli.program_file import load_as_run
-from riverrun.cli.progress import long_bar
+from riverrun.cli.progress import bar_or_lines
 from riverrun.config import Settings
 from riverrun.partitions import from_texts
 
@@ -96,7 +96,8 @@ def command(
 
 
 def _run(found: Replay, settings: Settings, stopping: Any, how: Mapping[str, Any]) -> None:
-    from riverrun.runtime.run import Options, started  # noqa: PLC0415
+    from riverrun.runtime.launch import Options  # noqa: PLC0415
+    from riverrun.runtime.run import started  # noqa: PLC0415
 
     chosen = Options(
         once=True, close=how["close"], max_events=how["max_events"], batch_time="30 seconds",
@@ -109,7 +110,10 @@ def _run(found: Replay, settings: Settings, stopping: Any, how: Mapping[str, Any
         f"{f', {kept:,} of them from the archive,' if kept else ''} into {found.app.name}.…",
         err=True,
     )
-    with started(found.app, settings, chosen, _tell) as running, long_bar() as progress:
+    with (
+        started(found.app, settings, chosen, _tell) as running,
+        bar_or_lines("records") as progress,
+    ):
         stopping.lets_finish(running.drain)
         for status in running.watch():
             last = status
@@ -130,6 +134,7 @@ def _show(found: Replay, last: Mapping[str, Any], seconds: float, *, as_json: bo
         say_json(
             {
                 "application": found.app.name, "events": events, "seconds": round(seconds, 1),
+                "most_waiting": last.get("most_waiting", 0),
                 "dead": last.get("dead", 0), "late": sum(last.get("late", {}).values()),
                 "outputs": dict(told.values()),
                 "in_doubt": list(found.gaps), "from_archive": found.span.from_archive(),
@@ -142,7 +147,8 @@ def _show(found: Replay, last: Mapping[str, Any], seconds: float, *, as_json: bo
     )
     click.echo(
         f"{events:,} events in {seconds:.1f} s, {events / seconds:,.0f} events/s; "
-        f"dead {last.get('dead', 0):,}, late {sum(last.get('late', {}).values()):,}\n"
+        f"dead {last.get('dead', 0):,}, late {sum(last.get('late', {}).values()):,}, "
+        f"waiting {last.get('most_waiting', 0):,} at most\n"
         f"look at it:  riverrun tail {next(iter(found.topics.values()))} --from earliest\n"
         f"remove it:   riverrun replay --remove {found.app.name}"
     )

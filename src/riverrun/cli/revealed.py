@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +19,9 @@ reveal_option = click.option(
 )
 
 
+GONE = "(forgotten)"
+
+
 def keys_of(settings: Settings, application: str) -> Keys:
     from riverrun.forgetting import Keys  # noqa: PLC0415 - help needs no cipher
     from riverrun.forgetting.places import place_of  # noqa: PLC0415
@@ -30,6 +34,35 @@ def keys_of(settings: Settings, application: str) -> Keys:
             hint="has it run here, with personal columns?",
         )
     return Keys(place.store())
+
+
+Shown = tuple[list[Any], list[str]]
+"""The values of a row, and the columns in which something is forgotten."""
+
+
+def rows_read(
+    keys: Keys | None, names: Sequence[str], rows: Iterable[Iterable[Any]]
+) -> list[Shown]:
+    """Rows, with what can be read of them if there are keys."""
+    if keys is None:
+        return [(list(row), []) for row in rows]
+    found = [[keys.reveal(value) for value in row] for row in rows]
+    return [
+        (
+            [each.value for each in row],
+            list(dict.fromkeys(n for n, each in zip(names, row, strict=True) if each.forgotten)),
+        )
+        for row in found
+    ]
+
+
+def cells(names: Sequence[str], shown: Shown) -> tuple[str, ...]:
+    """The values of a row as text."""
+    row, forgotten = shown
+    return tuple(
+        f"{'null' if value is None else value}{f'  {GONE}' if name in forgotten else ''}"
+        for name, value in zip(names, row, strict=True)
+    )
 
 
 def mark(forgotten: list[str]) -> str:

@@ -13,7 +13,7 @@ from riverrun.cli.foreground import Logged, in_foreground, refuse_close, run_opt
 from riverrun.cli.live import graceful
 from riverrun.cli.program_file import load_app
 from riverrun.cli.restarting import supervised
-from riverrun.config import LogForm, Settings, load
+from riverrun.config import LogForm, Poison, Settings, load
 
 
 @click.command("run", cls=Logged)
@@ -38,6 +38,7 @@ def command(
     every_clock: bool,
     form: LogForm | None,
     restart: bool,
+    poison: Poison,
     **options: bool | int | str,
 ) -> None:
     """Run PROGRAM until Ctrl-C.
@@ -51,6 +52,8 @@ def command(
     riverrun run app.py --serve --udp 8125    and StatsD over UDP
     riverrun run app.py --log json            a line of JSON on standard error for all that happens
     riverrun run app.py --restart             again after 1, 2, 4 … 60 seconds when it has failed
+    riverrun run app.py --restart --poison set-aside
+                                              and a record that ends every run is a dead letter
     """
     refuse_close(options)
     if udp and port is None:
@@ -59,12 +62,12 @@ def command(
     log.begin(settings.log)
     if restart:
         name = load_app(program).name  # a mistake in it is told at once
-        raise SystemExit(supervised(settings.checkpoint_of(name)))
+        raise SystemExit(supervised(settings.checkpoint_of(name), poison))
     with graceful() as stopping:
         app = load_app(program)
         view = view_of(app.name, as_json=as_json, every_clock=every_clock)
         view.tell(f"{app.name} is read; loading what runs it")
-        from riverrun.runtime.run import Options  # noqa: PLC0415 - Spark only when needed
+        from riverrun.runtime.launch import Options  # noqa: PLC0415 - Spark only when needed
 
         chosen = Options(**options)  # type: ignore[arg-type]
         served = _served(settings, port, (udp, udp_topic), view.tell)

@@ -1,6 +1,6 @@
 """Not a command: the driver that spark-submit starts, as `submitted.py MODULE OPTIONS`.
 
-MODULE is among the files that came along. OPTIONS is JSON, for `runtime.run.Options`.
+MODULE is among the files that came along. OPTIONS is JSON, for `runtime.launch.Options`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from riverrun.cli import say_json
 from riverrun.cli.live import graceful
 from riverrun.cli.program_file import app_of
 from riverrun.config import load
-from riverrun.runtime.run import Options, started
+from riverrun.runtime.launch import Options
+from riverrun.runtime.run import started
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from threading import Event
@@ -28,6 +29,8 @@ class Watched:
             self.asked["where"] = where
 
     def __enter__(self) -> Watched:
+        for ends in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C does: a terminal may be closed
+            signal.signal(ends, signal.default_int_handler)
         app = self.queries.application
         if not self.queries.running:
             raise JobError(

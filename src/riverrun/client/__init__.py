@@ -45,9 +45,10 @@ class Client:
     def view(self, name: str) -> View:
         return View(self.http, name)
 
-    def query(self, sql: str, *, limit: int = 1000) -> Rows:
+    def query(self, sql: str, *, limit: int = 1000, timeout: Duration = "10 seconds") -> Rows:
         """SQL over views. Columns have the types of the database that they are in."""
-        found = self.request("POST", "/query", body={"sql": sql, "limit": limit})
+        asked = {"sql": sql, "limit": limit, "timeout": microseconds(timeout, "timeout") / 1e6}
+        found = self.request("POST", "/query", body=asked)
         return Rows(dict(zip(found["columns"], row, strict=True)) for row in found["rows"])
 
     def send(

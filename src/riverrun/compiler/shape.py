@@ -27,6 +27,8 @@ from riverrun.times import from_repr
 Shape = dict[str, Any]
 KEPT = "keep"
 """Whether rows of a table come into a step through one that ends them."""
+LAYOUT, LAID_OUT = "layout", 2
+"""How state is laid out. Up to 1, what is known of time was in every page."""
 TEXTS = "texts of keys"
 """What pages go by where keys are lists or structs; before, structs had another text."""
 
@@ -35,6 +37,7 @@ def shape(program: Program) -> Shape:
     """As it is kept in program.json."""
     found = {
         "riverrun": version("riverrun"),
+        LAYOUT: LAID_OUT,
         "pages": program.pages,
         "exchanges": program.levels,
         "one writer": program.one_writer,

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from riverrun.compiler import new_columns
 from riverrun.compiler.continued import by_name, former
-from riverrun.compiler.shape import KEPT, TEXTS, Shape
+from riverrun.compiler.shape import KEPT, LAID_OUT, LAYOUT, TEXTS, Shape
 from riverrun.errors import CheckpointError
+from riverrun.far import AnyPath
 from riverrun.operators.windows.all_time import AllTime
 from riverrun.operators.windows.life import Life
 
@@ -23,14 +24,18 @@ OLD_FIRST = (
     "run the old version to the end with --once, then start over with --fresh; "
     "or give the new version another name and run both"
 )
+REPAGE = "rewrite its state: `riverrun rescale APP --pages N`; or " + FRESH
 OWN_APP = "make what is new a program of its own, over a topic that this one writes; or " + FRESH
 ANEW = FRESH + ", under another name or with what it wrote deleted, to other topics"
 RENAME_AGGREGATED = (
     'give the step a new name, .group_by(…, name="…"), or the aggregate a step of its own'
 )
+OTHER_LAYOUT = "another version of riverrun made it, which kept what is known of time elsewhere"
 UNNOTED = {KEPT: False, TEXTS: None}
 """What a checkpoint means that does not say it; of anything else: what is so now."""
 ALL_TO_LIFE = (AllTime.kind, Life.kind)
+PAGES = "pages"
+"""The file, beside the state, with the number of pages that it was rewritten for."""
 SHORT = 80
 """Characters of what was and what is, in an error."""
 RENAME = 'give the step a new name, .group_by(…, name="…"): it starts empty; or ' + FRESH
@@ -66,11 +71,13 @@ def refused(found: list[Verdict]) -> list[Verdict]:
     return [verdict for verdict in found if verdict.outcome == "refused"]
 
 
-def read(folder: Path) -> Shape | None:
+def read(folder: AnyPath) -> Shape | None:
     try:
         found: Shape = json.loads((folder / "program.json").read_text())
     except FileNotFoundError:
         return None
+    with suppress(FileNotFoundError):
+        found["pages"] = int((folder / "query" / PAGES).read_text())
     return found
 
 
@@ -88,6 +95,17 @@ def require_fit(before: Shape | None, now: Shape, where: object) -> None:
         )
 
 
+def require_layout(kept: Shape, where: object) -> None:
+    """Refuses a checkpoint whose state cannot be read."""
+    if kept["steps"] and kept.get(LAYOUT) != LAID_OUT:
+        raise CheckpointError(
+            "the state of the checkpoint cannot be read",
+            where=where,
+            got=OTHER_LAYOUT,
+            hint=OLD_FIRST,
+        )
+
+
 def _short(facts: Any) -> str:
     """What differs, in a few words; `check --json` has all of it."""
     text = json.dumps(facts).replace('"', "").replace("{", "").replace("}", "")
@@ -96,7 +114,7 @@ def _short(facts: Any) -> str:
 
 def _program(before: Shape, now: Shape) -> Iterator[Verdict]:
     rules = (
-        ("pages", "keys would be looked for in the wrong page", OLD_FIRST),
+        ("pages", "keys would be looked for in the wrong page", REPAGE),
         ("exchanges", "Spark's state has one part for each exchange that steps follow", OWN_APP),
         (
             "one writer",
@@ -109,6 +127,9 @@ def _program(before: Shape, now: Shape) -> Iterator[Verdict]:
             OLD_FIRST,
         ),
     )
+    if before["steps"] and before.get(LAYOUT) != LAID_OUT:
+        parts = (before.get(LAYOUT, 1), LAID_OUT)
+        yield Verdict("program", LAYOUT, "changed", "refused", OTHER_LAYOUT, OLD_FIRST, *parts)
     for name, why, ways_out in rules:
         was, new = before.get(name, now[name]), now[name]
         if was != new:

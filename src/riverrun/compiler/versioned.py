@@ -13,7 +13,7 @@ from riverrun.kernels.program import ReadTopic
 from riverrun.plan.nodes import Node, Output, Plan
 from riverrun.plan.rows import changes, rewritten
 from riverrun.sinks.kafka.sink import Topic
-from riverrun.versions import Version
+from riverrun.versions import CURRENT, Version
 
 
 def versioned(plan: Plan, version: Version) -> Plan:
@@ -26,6 +26,20 @@ def versioned_outputs(outputs: tuple[Output, ...], version: Version) -> tuple[Ou
     topics = _muted(outputs, version)
     changed = rewritten(outputs, lambda node: _renamed(node, version))
     return tuple(_checked(each, version, topics) for each in changed)
+
+
+def published_outputs(outputs: tuple[Output, ...], version: Version) -> tuple[Output, ...]:
+    """The outputs of a version that is public, each to where the program says. Topics of the
+    application stay the version's own: dead letters, late rows. Those of the current one are so by
+    their names; what is in its outboxes is sent."""
+    if version.name == CURRENT:
+        return outputs
+    return tuple(
+        replace(each, sink=each.sink.beside(version) or each.sink)
+        if (each.sink.kafka_topic() or "").startswith(f"{version.of}.")
+        else each
+        for each in outputs
+    )
 
 
 def _muted(outputs: tuple[Output, ...], version: Version) -> Mapping[str, str]:

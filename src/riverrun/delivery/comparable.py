@@ -27,6 +27,9 @@ NO_NUMBER = (None, "NaN", "Infinity", "-Infinity")
 """What stores without words for them, such as JSON and SQLite, keep as null."""
 
 
+NULL_SHOWN = ord("\N{SYMBOL FOR NULL}")
+
+
 def comparable(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> pa.Table:
     """`k`, the key, and `v`, the row, as JSON; and `__op`, if rows have it. Of a stream, the row is
     the key. What does not fit its declared type stays as the store has it."""
@@ -47,13 +50,24 @@ def comparable(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> pa.T
     )
 
 
+def as_additions(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> pa.Table:
+    """Rows of a store, typed again, as the first changes of a table."""
+    return _as_changes(output, rows, evaluator, ("1::TINYINT AS __op", "0::BIGINT AS __revision"))
+
+
 def as_deletions(output: OutputSpec, rows: pa.Table, evaluator: Evaluator) -> pa.Table:
     """Rows of a store, typed again, as changes of a table that take them back."""
+    back = ("(-1)::TINYINT AS __op", "1::BIGINT AS __revision")
+    return _as_changes(output, rows, evaluator, back)
+
+
+def _as_changes(
+    output: OutputSpec, rows: pa.Table, evaluator: Evaluator, change: tuple[str, str]
+) -> pa.Table:
     read = [
         f"{_read(quoted(c.name), c.type, rows.schema.field(c.name).type)} AS {quoted(c.name)}"
         for c in output.schema.columns
     ]
-    change = ["(-1)::TINYINT AS __op", "1::BIGINT AS __revision"]
     return evaluator.run(f"SELECT {', '.join([*read, *change])} FROM rows", rows=rows)
 
 
@@ -65,6 +79,9 @@ def _read(name: str, declared: str, stored: pa.DataType) -> str:
         # all stores have microseconds; a text may name its zone
         zoned = f"TRY_CAST({name} AS TIMESTAMPTZ)" if text else name
         return f"TRY_CAST({zoned} AS TIMESTAMP)"
+    if declared == "VARCHAR":
+        # PostgreSQL has no null character: a picture of it stands there
+        return f"replace(TRY_CAST({name} AS VARCHAR), chr(0), chr({NULL_SHOWN}))"
     if declared.startswith("ENUM") or declared == '"NULL"':
         return f"TRY_CAST({name} AS VARCHAR)"
     return f"TRY_CAST({name} AS {declared})"

@@ -35,7 +35,11 @@ def note_status(
     shares = LateShares(before.get("recent", {}), before.get("alerts", []))
     shares.add(late_alerts, status)
     own = {**dict(list(before.get("own", {}).items())[1 - KEPT :]), str(number): _counts(status)}
-    noted = {**asdict(total), **asdict(shares), "batch": number, "own": own, "shown": shown}
+    waiting = sum(status.waiting.values())
+    noted = {
+        **asdict(total), **asdict(shares), "batch": number, "own": own, "shown": shown,
+        "most_waiting": max(waiting, before.get("most_waiting", 0)),
+    }  # fmt: skip
     private.replace(folder / STATUS, exact.dumps(noted))
 
 

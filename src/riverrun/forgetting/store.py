@@ -32,7 +32,8 @@ class KeyStore(ABC):
 
     @abstractmethod
     def destroy(self, subject: bytes) -> None:
-        """From here on nobody gets the key; once this returns, no file of the store holds it."""
+        """From here on nobody gets the key; once this returns, no file of the store holds it. Of a
+        key that was destroyed before, what a kill has left of it goes."""
 
     @abstractmethod
     def destroyed(self) -> int:

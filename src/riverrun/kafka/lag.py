@@ -141,6 +141,16 @@ class LagBook:
                 self.answer.result(LAST_WORD)
 
 
+def to_go(noted: Mapping[str, Any]) -> float | None:
+    """Seconds until all is read, by the rates of the last minute; None if it is not known, or
+    never."""
+    rows = noted["partitions"].values()
+    left = sum(each["end"] - each["read"] for each in rows)
+    rates = [sum(each[name] or 0 for each in rows) for name in ("rate_out", "rate_in")]
+    gained = rates[0] - rates[1]
+    return left / gained if gained > 0 else None
+
+
 def of_batch(file: Path, batch: int) -> dict[str, Any] | None:
     """What was noted when this batch was planned."""
     found: dict[str, Any] | None = (noted(file) or {}).get("batches", {}).get(str(batch))

@@ -8,7 +8,6 @@ what the first one wrote.
 from __future__ import annotations
 
 import os
-import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +17,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from riverrun import private
+from riverrun.far import AnyPath, FarPath, remove
 
 BEFORE = 3
 """Batches whose answers stay beside those of the one that runs: it alone can be run again."""
@@ -75,7 +75,7 @@ class KeptInMemory(Kept):
 class KeptInFolder(Kept):
     """For Spark: a folder that every worker sees, one file for each answer."""
 
-    folder: Path
+    folder: AnyPath
 
     def once(self, at: Logged, name: str, ask: Ask) -> bytes:
         file = self.folder / f"{at.batch:012d}-{at.tick}" / name
@@ -83,12 +83,14 @@ class KeptInFolder(Kept):
             return file.read_bytes()
         return self._first(at, file, ask())
 
-    def _first(self, at: Logged, file: Path, data: bytes) -> bytes:
+    def _first(self, at: Logged, file: AnyPath, data: bytes) -> bytes:
         """Two attempts at one task may be here at a time: that which writes first is right."""
         if not file.parent.exists():
             private.folder(self.folder)
             private.folder(file.parent)
             self._forget(at.batch - BEFORE)
+        if isinstance(file, FarPath):
+            return _first_far(file, data)
         draft = file.with_name(f".{uuid4().hex}.tmp")
         _written(draft, data)
         try:
@@ -97,14 +99,15 @@ class KeptInFolder(Kept):
             return file.read_bytes()
         finally:
             draft.unlink()
-        _synced(file.parent)
+        private.sync(file.parent)
         return data
 
     def _forget(self, before: int) -> None:
-        for each in self.folder.iterdir():
-            number = each.name.partition("-")[0]
-            if number.isdigit() and int(number) < before:
-                shutil.rmtree(each, ignore_errors=True)
+        with suppress(FileNotFoundError):
+            for each in self.folder.iterdir():
+                number = each.name.partition("-")[0]
+                if number.isdigit() and int(number) < before:
+                    remove(each)
 
     def wait(self, name: str, text: str | None) -> None:
         file = self.folder / WAITING / name
@@ -115,7 +118,7 @@ class KeptInFolder(Kept):
             private.replace(private.folder(file.parent) / name, text)
 
 
-def awaited(folder: Path) -> list[str]:
+def awaited(folder: AnyPath) -> list[str]:
     """What tasks wait for, each once."""
     found = set()
     with suppress(FileNotFoundError):
@@ -125,9 +128,18 @@ def awaited(folder: Path) -> list[str]:
     return sorted(found - {""})
 
 
-def nobody_waits(folder: Path) -> None:
+def nobody_waits(folder: AnyPath) -> None:
     """A run that was killed has left what it waited for."""
-    shutil.rmtree(folder / WAITING, ignore_errors=True)
+    remove(folder / WAITING)
+
+
+def _first_far(file: FarPath, data: bytes) -> bytes:
+    """No file system there is asked to refuse a second one. Who comes between the look and the
+    write writes over it: two attempts of one task, at the same moment."""
+    with suppress(FileNotFoundError):
+        return file.read_bytes()
+    file.write_bytes(data)
+    return data
 
 
 def _written(file: Path, data: bytes) -> None:
@@ -136,14 +148,6 @@ def _written(file: Path, data: bytes) -> None:
         out.write(data)
         out.flush()
         os.fsync(out.fileno())
-
-
-def _synced(folder: Path) -> None:
-    number = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,12 @@ from riverrun.partitions import real
 OnError = Literal["set aside", "stop", "drop"]
 """What happens to a row that fails on its way into a source, step or output."""
 
-DECODE, AHEAD = "decode", "max_ahead"
-"""What a step is called in letters of records that could not be read, or are too far ahead."""
+DECODE, AHEAD, POISON = "decode", "max_ahead", "poison"
+"""What a step is called in letters of records that could not be read, are too far ahead, or end the
+run that reads them."""
+
+RECORD_STOPS, TIMER_STOPS = "a record cannot be processed", "a timer cannot be processed"
+"""The job has stopped because the program says `on_error="stop"`."""
 
 HEADERS = pa.list_(
     pa.struct([("name", pa.string()), ("value", pa.string()), ("value_base64", pa.string())])
@@ -122,7 +126,7 @@ def judge(failures: list[Failure], topics: tuple[str, ...]) -> Verdict:
 def _stopped(failure: Failure, topics: tuple[str, ...]) -> JobError:
     record = record_at(failure.place.pos, topics)
     return JobError(
-        "a record cannot be processed" if record else "a timer cannot be processed",
+        RECORD_STOPS if record else TIMER_STOPS,
         where=record or failure.step,
         got=f"{failure.step}: {failure.cause.splitlines()[0]}",
         hint='mend the program, or choose on_error="set aside" or "drop": it goes on at this batch',

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -25,9 +25,11 @@ from riverrun.kernels.letters import (
     LAST,
     LETTER,
     NO_TIME,
+    POISON,
     Failure,
     OnError,
     Place,
+    RecordPlace,
     judge,
 )
 from riverrun.kernels.messages import Status
@@ -36,7 +38,9 @@ from riverrun.kernels.program import Program, ReadTopic
 from riverrun.kernels.revealing import keys_at
 from riverrun.kernels.routing import Router
 from riverrun.kernels.sql import shared_evaluator
-from riverrun.partitions import Partition, Producer, TimeKeeper, real
+from riverrun.partitions import Partition, real
+
+NOTHING: Mapping[RecordPlace, str] = {}
 
 
 @dataclass(frozen=True)
@@ -54,37 +58,65 @@ class Reading(NamedTuple):
     """What came of a lot."""
 
     chunks: list[Chunk]
-    highs: dict[TimeKeeper, int]
+    said: Punctuation
     """The highest event time of each partition or producer."""
     counts: Status
 
 
 class LotReader:
-    """Turns records into chunks for the first exchange, or for the outputs."""
+    """Turns records into chunks for the first exchange, or for the outputs. Those that are `aside`,
+    each with its cause, are dead letters without a look at them."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, aside: Mapping[RecordPlace, str] = NOTHING) -> None:
+        self.program, self.aside = program, aside
         self.evaluator = shared_evaluator(program.functions)
         self.router = Router(program, self.evaluator)
         self.arrivals = {source.topic: arrival(source) for source in program.sources}
 
     def read(self, lot: Lot, now: Now) -> Reading:
         source = self.program.source(lot.topic)
-        decoded = self._decode(source, lot, now)
+        read, poison = self._without(source, lot)
+        if not read.records.num_rows:
+            return self._only_letters(source, lot, poison)
+        decoded = self._decode(source, read, now)
         good, dead = _split(decoded, source.on_error)
         marks, good, failed = self._marks(source, good)
-        highs = _highest(source, good, marks) | self._other_times(source, good, now)
+        said = _highest(source, good, marks)
+        said.highs |= self._other_times(source, good, now)
         good = good.drop_columns(["__producer"]) if source.producer else good
         routed = self.router.along(self.program.branches_of(source.edge), good, now.clocks)
         seq = int(decoded["__pos"][0].as_py())
         chunks = [c for edge, rows in routed.made for c in self.router.packed(edge, rows, seq)]
-        verdict = judge([*dead, *failed, *routed.failures], self.program.topics)
+        verdict = judge([*poison, *dead, *failed, *routed.failures], self.program.topics)
         if verdict.aside:
             chunks += self.router.packed(DEAD, _dead_letters(lot, source, verdict.aside), seq)
         counts = Status(events=lot.records.num_rows, rows=routed.rows, **verdict.counts)
         if now.first:
-            counts.add(first_look(source, lot.records, good))
-        return Reading(chunks, highs, counts)
+            counts.add(first_look(source, read.records, good))
+        return Reading(chunks, said, counts)
+
+    def _without(self, source: ReadTopic, lot: Lot) -> tuple[Lot, list[Failure]]:
+        """The lot without the records that nothing may look at."""
+        causes = {
+            place[1:]: cause for place, cause in self.aside.items() if place.topic == lot.topic
+        }
+        if not causes:
+            return lot, []
+        partitions, offsets = (lot.records[n].to_pylist() for n in ("__partition", "__offset"))
+        places = list(zip(partitions, offsets, strict=True))
+        failures = [
+            Failure(Place(NO_TIME, positions.pack(source.index, *each), 0), POISON, causes[each],
+                    "set aside")
+            for each in places if each in causes
+        ]  # fmt: skip
+        left = lot.records.filter(pa.array([each not in causes for each in places]))
+        return Lot(lot.topic, left), failures
+
+    def _only_letters(self, source: ReadTopic, lot: Lot, failures: list[Failure]) -> Reading:
+        verdict = judge(failures, self.program.topics)
+        letters = _dead_letters(lot, source, verdict.aside)
+        chunks = list(self.router.packed(DEAD, letters, failures[0].place.pos))
+        return Reading(chunks, Punctuation(), Status(events=lot.records.num_rows, **verdict.counts))
 
     def from_spark(self, edge: Edge, rows: pa.Table) -> Iterator[Chunk]:
         """What a step of the user's own gave, by its new key."""
@@ -121,11 +153,11 @@ class LotReader:
         again = source.topic in self.program.own_topics
         return sealed(rows, source, keys_at(self.program.keys), again=again)
 
-    def _other_times(self, source: ReadTopic, rows: pa.Table, now: Now) -> dict[TimeKeeper, int]:
+    def _other_times(self, source: ReadTopic, rows: pa.Table, now: Now) -> dict[Partition, int]:
         """The highest of each further event time that is not too far ahead. What fails is told
         where it is used."""
         last = now.tick + source.max_ahead if now.wall and source.max_ahead is not None else END
-        found: dict[TimeKeeper, int] = {}
+        found: dict[Partition, int] = {}
         for each in self.program.timings:
             if each.topic == source.topic:
                 timed, _ = isolated(
@@ -167,35 +199,39 @@ def _split(decoded: pa.Table, on_error: OnError) -> tuple[pa.Table, list[Failure
     return rows, failures
 
 
-def _highest(source: ReadTopic, rows: pa.Table, marks: pa.Table) -> dict[TimeKeeper, int]:
+def _highest(source: ReadTopic, rows: pa.Table, marks: pa.Table) -> Punctuation:
     """How far each partition or producer has come. A mark is exact: lateness is not for it."""
     if source.pace.by == "tick":
-        return {}
-    found = _latest(source, rows)
-    for name, at in _latest(source, marks).items():
-        found[name] = max(at + source.pace.lateness, found.get(name, at))
-    return found
+        return Punctuation()
+    found, exact = _latest(source, rows), _latest(source, marks)
+    later = {name: at + source.pace.lateness for name, at in exact.items()}
+    found |= {name: at for name, at in later.items() if at > found.get(name, at - 1)}
+    if source.producer:
+        return Punctuation(producers={source.topic: found})
+    return Punctuation(highs=_partitions(source.topic, found))
 
 
-def _latest(source: ReadTopic, rows: pa.Table) -> dict[TimeKeeper, int]:
+def _latest(source: ReadTopic, rows: pa.Table) -> dict[Any, int]:
+    """By the name of the producer, or the number of the partition."""
     if TRUNCATED in rows.column_names:
         # the time of a record is ahead of that of changes which are still to be read
         rows = rows.filter(pc.is_valid(rows[TRUNCATED]))
-    if not source.producer:
-        return _by_partition(source.topic, rows)
-    found = _greatest(rows["__producer"], rows["__at"])
-    return {Producer(source.topic, name): high for name, high in found}
+    whose = rows["__producer"] if source.producer else positions.partitions(rows["__pos"])
+    return _greatest(whose, rows["__at"])
 
 
-def _by_partition(topic: str, rows: pa.Table) -> dict[TimeKeeper, int]:
-    found = _greatest(positions.partitions(rows["__pos"]), rows["__at"])
-    return {Partition(topic, number): high for number, high in found}
+def _by_partition(topic: str, rows: pa.Table) -> dict[Partition, int]:
+    return _partitions(topic, _greatest(positions.partitions(rows["__pos"]), rows["__at"]))
 
 
-def _greatest(whose: pa.ChunkedArray, at: pa.ChunkedArray) -> list[tuple[Any, int]]:
+def _partitions(topic: str, highs: dict[int, int]) -> dict[Partition, int]:
+    return {Partition(topic, number): high for number, high in highs.items()}
+
+
+def _greatest(whose: pa.ChunkedArray, at: pa.ChunkedArray) -> dict[Any, int]:
     times = pa.table({"whose": whose, "at": at.cast(pa.int64())})
-    found = times.group_by("whose").aggregate([("at", "max")]).to_pylist()
-    return [(each["whose"], each["at_max"]) for each in found]
+    found = times.group_by("whose").aggregate([("at", "max")])
+    return dict(zip(found["whose"].to_pylist(), found["at_max"].to_pylist(), strict=True))
 
 
 def _dead_letters(lot: Lot, source: ReadTopic, dead: list[Failure]) -> pa.Table:

@@ -62,6 +62,8 @@ class Status:
     first thousand."""
     state: dict[str, list[int]] = field(default_factory=dict)
     """Rows and bytes that each step keeps."""
+    waiting: dict[str, int] = field(default_factory=dict)
+    """Rows of each step that go on later."""
 
     def add(self, other: Status) -> None:
         self.clocks.update(other.clocks)
@@ -93,6 +95,7 @@ class Status:
             (self.late, other.late),
             (self.written, other.written),
             (self.causes, other.causes),
+            (self.waiting, other.waiting),
         ):
             for name, count in counted.items():
                 mine[name] = mine.get(name, 0) + count

@@ -183,6 +183,10 @@ class StepState:
             self.load(name, self.lists[name])
         return self.lists[name]
 
+    def waiting(self) -> int:
+        """How many rows go on later: operators keep them in a list of this name."""
+        return self.lists["waiting"].living() if "waiting" in self.lists else 0
+
     def last_time(self) -> int:
         """When the last row that is kept ends."""
         kept = (rows.last_time() for rows in self.lists.values())

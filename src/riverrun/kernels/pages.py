@@ -7,25 +7,27 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from math import inf
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
 
-from riverrun.clock import Clock, Pace, PartitionTimes, Punctuation, clock, release
+from riverrun.clock import Punctuation
 from riverrun.columns import POS
 from riverrun.control import QUESTION
 from riverrun.durations import BEGINNING, END
 from riverrun.edges import ANSWER, DEAD, MARK, Edge
+from riverrun.errors import CheckpointError
 from riverrun.kernels.chunks import Chunk, pack, unpack_all
 from riverrun.kernels.kept import Kept, Logged, NotKept, Outside
+from riverrun.kernels.known import Known, KnownInMemory, KnownPlace, Moment
 from riverrun.kernels.letters import Verdict, judge, letters_table, record_at
 from riverrun.kernels.messages import ASIDE, Status
 from riverrun.kernels.operator import Batch, Result, Standing, StepState
 from riverrun.kernels.program import PlacedStep, Program
-from riverrun.kernels.questions import Answering, Place, Point, Question, TooSlow, question_of
+from riverrun.kernels.questions import Answering, Place, Point, TooSlow
 from riverrun.kernels.routing import Router
 from riverrun.kernels.sql import shared_evaluator
 from riverrun.kernels.state import SegmentCache, SegmentList, Store, save
@@ -35,28 +37,27 @@ from riverrun.schema import Schema
 
 @dataclass
 class Head:
-    """What a page remembers beside its segments."""
+    """What a page remembers beside its segments. What is the same on all pages is not in it: it
+    is written only when something was."""
 
-    clocks: dict[str, int] = field(default_factory=dict)
-    times: str = "{}"
-    """PartitionTimes in JSON: the same on all pages, so it is worked out once for many."""
     segments: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     """Ids by step and by name of the list."""
     open: dict[str, bool] = field(default_factory=dict)
-    """Whether something is to come of a step's rows, so that time matters when nothing arrives."""
+    """Of every step, whether something is to come of its rows, so that time matters when nothing
+    arrives."""
     ticks: dict[str, int] = field(default_factory=dict)
     """When steps were visited that have timers of processing time."""
-    releases: dict[str, int] = field(default_factory=dict)
-    """How far the tables of joins are known whose rows wait for them."""
     ends: dict[str, int] = field(default_factory=dict)
     """When the last row ends that steps keep for something that is to come."""
     sizes: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict)
     """Rows and bytes of the segments, by step and by name of the list."""
+    waiting: dict[str, int] = field(default_factory=dict)
+    """Rows of steps that go on later."""
 
     def rename(self, names: Mapping[str, str]) -> None:
         """Steps go on under new names; those that are known by them have done so before."""
         for old, new in names.items():
-            if old in self.clocks and new not in self.clocks:
+            if old in self.open and new not in self.open:
                 for known in self._by_step:
                     if old in known:
                         known[new] = known[old]
@@ -68,9 +69,7 @@ class Head:
 
     @property
     def _by_step(self) -> tuple[dict[str, Any], ...]:
-        return (
-            self.clocks, self.segments, self.open, self.ticks, self.releases, self.ends, self.sizes
-        )  # fmt: skip
+        return self.segments, self.open, self.ticks, self.ends, self.sizes, self.waiting
 
     def state(self) -> dict[str, list[int]]:
         """Rows and bytes that each step keeps."""
@@ -79,45 +78,6 @@ class Head:
             for step, lists in self.sizes.items()
             if lists
         }
-
-
-class Moment:
-    """What a batch says of time, after what was known of it before."""
-
-    def __init__(self, times: str, marks: list[bytes], paces: Mapping[str, Pace]) -> None:
-        self.source = (times, marks)
-        self.punctuation = Punctuation()
-        for mark in marks:
-            self.punctuation.add(Punctuation.decoded(mark))
-        self.seen = PartitionTimes.decoded(times)
-        self.seen.note(self.punctuation)
-        self.paces = paces
-        self.clocks: dict[tuple[str, int], Clock] = {}
-
-    def clock(self, step: PlacedStep, before: int) -> Clock:
-        if (step.name, before) not in self.clocks:
-            found = clock(self.seen, self.punctuation, step.paces, before)
-            at_least = (self.punctuation.closing or {}).get(step.name, BEGINNING)
-            self.clocks[step.name, before] = found._replace(time=max(found.time, at_least))
-        return self.clocks[step.name, before]
-
-    def release(self, step: PlacedStep, before: int) -> int:
-        """How far the input is known that rows of the others wait for."""
-        if not any(way.awaited for way in step.does.inputs):
-            return BEGINNING
-        return release(self.seen, self.punctuation, (step.paces, step.awaited), before)
-
-    @cached_property
-    def questions(self) -> list[Question]:
-        found = map(question_of, self.punctuation.commands)
-        return [each for each in found if each is not None]
-
-    @cached_property
-    def times(self) -> str:
-        """What is to be known after the batch."""
-        kept = PartitionTimes(dict(self.seen.seen))
-        kept.forget(self.punctuation, self.paces)
-        return kept.encoded()
 
 
 class PageKernel:
@@ -130,12 +90,15 @@ class PageKernel:
         cache: SegmentCache,
         scope: str,
         *,
+        known: KnownPlace | None = None,
         kept: Kept | None = None,
         answering: Answering | None = None,
     ) -> None:
-        self.program, self.paces = program, program.paces
+        self.program = program
         self.router = Router(program, shared_evaluator(program.functions))
-        self.moment: Moment | None = None
+        self.marked: tuple[list[bytes], Moment] | None = None
+        """What the last batch said, and what is known with it: the same for many pages."""
+        self.known = known or KnownInMemory()
         self.steps = [step for step in program.steps if step.level == level]
         self.last = level + 1 == program.levels
         self.cache, self.scope = cache, scope
@@ -147,13 +110,14 @@ class PageKernel:
         self, page: int, head_bytes: bytes | None, store: Store, chunks: list[Chunk]
     ) -> tuple[bytes | None, list[Chunk]]:
         """The page's new head (None if it is the same), and the chunks that leave."""
-        head = Head(**json.loads(head_bytes)) if head_bytes else Head()
-        self._forget(head, store)
-        visit = Visit(page, head, store, chunks)
+        head = Head(**json.loads(head_bytes)) if head_bytes else None
+        visit = Visit(page, head or Head(), store, chunks)
         marks = visit.came.pop(MARK, [])
-        moment = self._moment(head.times, sorted(chunk.data for chunk in marks))
+        moment = self._moment(head, sorted(chunk.data for chunk in marks))
+        head = visit.head
+        self._forget(head, store)
         visit.out = [] if self.last else list(marks)
-        visit.status.tick = moment.punctuation.tick
+        visit.status.tick = moment.said.tick
         for step in self.steps:
             batch = self._batch(step, visit, moment)
             if batch is not None:
@@ -162,13 +126,15 @@ class PageKernel:
                     visit.status.answers += [vars(each) for each in result.answers]
                 visit.out += [Chunk(page, ANSWER, page, each) for each in result.replies]
                 self._send(step, visit, result)
-        head.times = moment.times
+        self.known.keep(moment.said.batch, moment.after, page)
         if moment.questions:
             visit.out += self._answers(visit, moment)
         visit.out += [chunk for rest in visit.came.values() for chunk in rest]
-        visit.status.clocks, visit.status.open = head.clocks, any(head.open.values())
-        visit.status.state = head.state()
-        ends, closing = head.ends, moment.punctuation.closing is not None
+        if page == 0:  # they are the same on all pages
+            visit.status.clocks = dict(moment.after.clocks)
+        visit.status.open, visit.status.state = any(head.open.values()), head.state()
+        visit.status.waiting = head.waiting
+        ends, closing = head.ends, moment.said.closing is not None
         visit.status.closes = {
             step.name: step.does.closes(ends[step.name])
             for step in self.steps
@@ -182,30 +148,42 @@ class PageKernel:
         """Steps that the program no longer has: one of the same name later must start empty."""
         head.rename({step.was: step.name for step in self.steps if step.was})
         ours = {step.name for step in self.steps}
-        for name in head.clocks.keys() - ours:
+        for name in head.open.keys() - ours:
             for ids in head.segments.get(name, {}).values():
                 for each in ids:
                     store.remove(each)
             head.forget(name)
 
-    def _moment(self, times: str, marks: list[bytes]) -> Moment:
-        if self.moment is None or self.moment.source != (times, marks):
-            self.moment = Moment(times, marks, self.paces)
-        return self.moment
+    def _moment(self, head: Head | None, marks: list[bytes]) -> Moment:
+        if self.marked is None or self.marked[0] != marks:
+            said = Punctuation.together(marks)
+            moment = Moment(said, self._before(said.batch, head), self.steps, self.program.paces)
+            self.marked = (marks, moment)
+        return self.marked[1]
+
+    def _before(self, batch: int, head: Head | None) -> Known:
+        """What was known before the batch; nothing was, when there are no pages yet."""
+        found = self.known.before(batch)
+        if found is None and head is not None:
+            raise CheckpointError(
+                "what was known of time is not in the checkpoint",
+                where=self.known,
+                got=f"nothing of the batch before number {batch}",
+                hint="restore a backup, or start over with `riverrun run … --fresh`",
+            )
+        return (found or Known()).renamed({step.was: step.name for step in self.steps if step.was})
 
     def _batch(self, step: PlacedStep, visit: Visit, moment: Moment) -> Batch | None:
         """Moves the step's clock; its batch, if there is something to do."""
-        head, said_of_all = visit.head, moment.punctuation
+        head, said_of_all = visit.head, moment.said
         tick = said_of_all.tick
-        before = head.clocks.get(step.name, BEGINNING)
-        said = moment.clock(step, before)
-        head.clocks[step.name] = said.time
+        before = moment.before.clocks.get(step.name, BEGINNING)
+        said = moment.clocks[step.name]
+        head.open.setdefault(step.name, False)
         if visit.page == 0:  # they are the same on all pages
             visit.status.holders[step.name] = {"held_by": said.held_by, "idle": said.idle}
-        known = head.releases.get(step.name, BEGINNING)
-        released = moment.release(step, known)
-        if released > BEGINNING:
-            head.releases[step.name] = released
+        known = moment.before.releases.get(step.name, BEGINNING)
+        released = moment.releases.get(step.name, BEGINNING)
         inputs = tuple(map(visit.rows, step.input_edges))
         tick_before = head.ticks.get(step.name, BEGINNING)
         moved = said.time > before or released > known
@@ -232,8 +210,8 @@ class PageKernel:
             pages=self.program.pages,
             commands=told,
             functions=self.program.functions,
-            behind=tuple(moment.punctuation.behind),
-            partitions=moment.punctuation.partitions,
+            behind=tuple(moment.said.behind),
+            partitions=moment.said.partitions,
             outside=Outside(self.kept, Logged(said_of_all.batch, tick), step.name, visit.page),
         )
 
@@ -251,6 +229,7 @@ class PageKernel:
         head.sizes.setdefault(step.name, {}).update(
             (name, rows.size()) for name, rows in state.lists.items()
         )
+        head.waiting[step.name] = state.waiting()
         last = state.last_time()
         waiting = last > step.does.done(batch.after)
         head.open[step.name] = waiting if result.waiting is None else result.waiting
@@ -278,25 +257,25 @@ class PageKernel:
 
     def _answers(self, visit: Visit, moment: Moment) -> Iterator[Chunk]:
         """What the page answers, after the batch. Nothing that is kept changes."""
-        said = moment.punctuation
+        said = moment.said
         self.answering.begin((self.scope, said.batch, said.tick))
         for step in self.steps:
-            clock = visit.head.clocks.get(step.name, BEGINNING)
+            clock = moment.clocks[step.name].time
             ends = said.point["ends"] if visit.page == 0 else {}  # they are the same on all pages
             point = Point(said.point["batch"], said.tick, clock, ends)
             place = Place(visit.page, self.program.pages, point)
             asked = [each for each in moment.questions if each.step == step.name]
             if asked and step.does.standing is not None:
-                rows = partial(self._table, step, visit, step.does.standing)
+                rows = partial(self._table, (step, step.does.standing), visit, clock)
                 for part in self.answering.parts(asked, place, rows):
                     yield Chunk(visit.page, ANSWER, visit.page, part.encoded())
 
     def _table(
-        self, step: PlacedStep, visit: Visit, standing: Standing, until: float
+        self, asked: tuple[PlacedStep, Standing], visit: Visit, clock: int, until: float
     ) -> tuple[pa.Table, Schema]:
         """The rows of the step's table in the page."""
+        step, standing = asked
         schema = self.program.tables[step.name]
-        clock = visit.head.clocks.get(step.name, BEGINNING)
         found = standing(self._state(step, visit, until), clock)
         like = columns_of(schema).frame([])
         rows = like if found is None else found.select(like.columns).cast(like.schema)

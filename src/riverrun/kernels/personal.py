@@ -3,7 +3,7 @@ holds one that can be read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -100,17 +100,28 @@ def _sealed_inside(
     could be anything, and what has no subject cannot be sealed: neither is kept."""
     pairs = list(zip(whose.to_pylist(), texts.to_pylist(), strict=True))
     rows = [None if subject is None else _object(text) for subject, text in pairs]
-    places = [
-        (row, name, str(subject), each if isinstance(each, str) else exact.dumps(each))
+    found = [
+        (str(subject), row)
         for row, (subject, _) in zip(rows, pairs, strict=True)
         if row is not None
+    ]
+    seal_fields(seal, personal.known, found)
+    return pa.array([None if row is None else exact.dumps(row) for row in rows], pa.string())
+
+
+def seal_fields(
+    seal: Seal, known: Collection[str], objects: Iterable[tuple[str, dict[str, Any]]]
+) -> None:
+    """Of objects, each given with its subject: all fields but those that are known to be open."""
+    places = [
+        (row, name, subject, each if isinstance(each, str) else exact.dumps(each))
+        for subject, row in objects
         for name, each in row.items()
-        if name not in personal.known and each is not None
+        if name not in known and each is not None
     ]
     found = seal([(subject, value) for _, _, subject, value in places])
     for (row, name, _, _), text in zip(places, found, strict=True):
         row[name] = text
-    return pa.array([None if row is None else exact.dumps(row) for row in rows], pa.string())
 
 
 def _object(text: str | None) -> dict[str, Any] | None:

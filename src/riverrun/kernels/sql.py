@@ -25,7 +25,6 @@ MISTAKEN = ("current_localtime", "current_localtimestamp")
 which is the time until today."""
 UNSTABLE = "its result changes from run to run, so a replay would differ"
 AGGREGATES = "it aggregates; use .agg()"
-
 PUBLIC = "public"
 """What is computed inside of it from personal values is not personal: the program says so."""
 
@@ -75,9 +74,8 @@ def shared_evaluator(functions: tuple[Function, ...] = ()) -> Evaluator:
 @cache
 def _functions() -> Mapping[str, str]:
     """Function name to why it cannot stand in an expression ('' when it can)."""
-    rows = _checker().execute(
-        "SELECT function_name, function_type, stability FROM duckdb_functions()"
-    )
+    asked = "SELECT function_name, function_type, stability FROM duckdb_functions()"
+    rows = _checker().execute(asked)
     reasons: dict[str, str] = {}
     for name, kind, stability in rows.fetchall():
         if kind == "aggregate":
@@ -271,6 +269,8 @@ def _name(node: dict[str, Any]) -> str:
         return str(node["column_names"][-1])
     if node.get("class") == "STAR":
         return "*"
+    if node.get("class") == "POSITIONAL_REFERENCE":
+        return f"#{node['index']}"
     return f"{node['function_name']}()" if "function_name" in node else "a subquery"
 
 
@@ -282,11 +282,14 @@ def _reason(node: dict[str, Any]) -> str:
         return "an expression gives one value; name its columns one by one"
     if node.get("class") == "WINDOW":
         return "an expression sees one row; use .window(…).agg(…)"
+    if node.get("class") == "POSITIONAL_REFERENCE":
+        return "an expression names its columns"
     if node.get("class") == "COLUMN_REF" and node["column_names"][-1].lower() in CLOCK_WORDS:
         return UNSTABLE
     if node.get("class") == "FUNCTION" and not node.get("is_operator"):
         name = str(node["function_name"]).lower()
-        until_today = name == "age" and _arguments(node) < 2
+        given = len(node["arguments"]) + (_chained(node) is not None)  # `at.age()` is `age(at)`
+        until_today = name == "age" and given < 2
         return UNSTABLE if until_today else _functions().get(name) or _inside(name)
     return ""
 
@@ -302,10 +305,10 @@ def _inside(macro: str) -> str:
     return ""
 
 
-def _arguments(node: dict[str, Any]) -> int:
-    """How many a function is given: `at.age()` is `age(at)`."""
-    chained = node["schema"] not in ("", "main") and not node["catalog"]
-    return len(node["arguments"]) + chained
+def _chained(node: dict[str, Any]) -> str | None:
+    """The column of `email.upper()`, or of `person.email.upper()`: it looks like a schema."""
+    first = str(node["catalog"] or node["schema"]).lower()
+    return None if first in ("", "main", "system") else first
 
 
 def _walk(value: Any) -> Iterator[dict[str, Any]]:
@@ -342,7 +345,10 @@ def _names(value: Any, *, public: bool) -> tuple[set[str], set[str], set[str]]:
         name = {value["column_names"][0].lower()}
         return name, name, set() if public else name
     parts = value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
-    inside = public or (isinstance(value, dict) and _declares_public(value))
+    function = isinstance(value, dict) and value.get("class") == "FUNCTION"
+    inside = public or (function and value["function_name"].lower() == PUBLIC)
+    if function and (column := _chained(value)) is not None:
+        every, values, private = {column}, {column}, set() if inside else {column}
     for each in parts:
         found = _names(each, public=inside)
         every |= found[0]
@@ -351,10 +357,6 @@ def _names(value: Any, *, public: bool) -> tuple[set[str], set[str], set[str]]:
     if isinstance(value, dict) and _asks_for_null(value):
         return every, set(), set()
     return every, values, private
-
-
-def _declares_public(node: dict[str, Any]) -> bool:
-    return node.get("class") == "FUNCTION" and node["function_name"].lower() == PUBLIC
 
 
 def _asks_for_null(node: dict[str, Any]) -> bool:

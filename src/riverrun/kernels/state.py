@@ -154,6 +154,8 @@ class SegmentList:
     """Whether a key has several rows, which are replaced together."""
     added: list[Segment] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
+    closed: int = BEGINNING
+    """Rows that end up to here have ended, though some may still be kept."""
 
     @property
     def _match(self) -> list[str]:
@@ -224,6 +226,10 @@ class SegmentList:
         rows = sum(segment.rows.height for segment in self.segments)
         return rows, sum(segment.size for segment in self.segments)
 
+    def living(self) -> int:
+        """How many rows have not ended."""
+        return sum(each.rows.height - each.ended(self.closed) for each in self.segments)
+
     def newest(self, parts: list[pl.DataFrame]) -> pl.DataFrame:
         """The rows that no later part replaces."""
         if len(parts) == 1:
@@ -252,6 +258,7 @@ class SegmentList:
 
     def append(self, rows: pl.DataFrame | None, closed: int) -> None:
         """Adds sorted rows that replace older ones; forgets those that ended up to `closed`."""
+        self.closed = max(self.closed, closed)
         for segment in list(self.segments):
             ended = segment.ended(closed)
             if ended == segment.rows.height:

@@ -11,7 +11,7 @@ from riverrun.config import Settings
 from riverrun.config_tables import NAME
 from riverrun.delivery.status import last_status
 from riverrun.errors import InputError
-from riverrun.runtime import checkpoint, runs
+from riverrun.runtime import aside, checkpoint, runs
 from riverrun.runtime.checkpoint import Wish
 
 LOOK_AGAIN = 0.1
@@ -39,6 +39,8 @@ class Application:
     log: str | None
     paused: tuple[str, ...] = ()
     """Topics that are not read until they are resumed."""
+    aside: tuple[str, ...] = ()
+    """Records that ended runs, and are read no more."""
 
     @property
     def running(self) -> bool:
@@ -57,7 +59,7 @@ def application(settings: Settings, name: str) -> Application:
 def with_status(settings: Settings, name: str) -> tuple[Application, dict[str, Any]]:
     """Also all that its last batch said; nothing before the first."""
     folder = settings.checkpoint_of(name)
-    if not (folder / "lock").exists():
+    if not checkpoint.known(folder):
         raise InputError(
             f"nothing is known of the application {name!r}",
             where=settings.checkpoint_root,
@@ -69,14 +71,18 @@ def with_status(settings: Settings, name: str) -> tuple[Application, dict[str, A
         name, _state(pid, run), run.get("error"), pid, run.get("host"), run.get("master"),
         run.get("started_at"), run.get("ended_at"), status.get("batch"), status.get("events"),
         run.get("log"), tuple(status.get("paused", ())),
+        tuple(str(each.place) for each in aside.read(folder)),
     )  # fmt: skip
     return found, status
 
 
 def names(settings: Settings) -> list[str]:
     """Of those that run or have run here."""
-    found = (lock.parent.name for lock in settings.checkpoint_root.glob("*/lock"))
-    return sorted(name for name in found if NAME.fullmatch(name))
+    root = settings.checkpoint_root
+    if not root.is_dir():
+        return []
+    found = (each for each in root.iterdir() if NAME.fullmatch(each.name))
+    return sorted(each.name for each in found if checkpoint.known(each))
 
 
 def _state(pid: int | None, run: dict[str, Any]) -> State:

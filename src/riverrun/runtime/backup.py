@@ -26,12 +26,13 @@ import pyarrow as pa
 from riverrun import private
 from riverrun.config import Settings
 from riverrun.errors import CheckpointError, InputError
-from riverrun.runtime import checkpoint, runs
+from riverrun.far import AnyPath, FarPath, files
+from riverrun.runtime import checkpoint, claims, runs
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 FOLDER = "checkpoint"
-LEFT_OUT = ("lock", runs.FILE, "stop")
+LEFT_OUT = (checkpoint.LOCK, claims.FOLDER, runs.FILE, "stop")
 """What is of a run, not of the checkpoint."""
 PIECE = 1 << 20
 
@@ -64,15 +65,13 @@ def backup(settings: Settings, application: str, file: Path, progress: Progress)
     manifest = Manifest(application, version("riverrun"), made_at)
     draft = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     with private.by_default(), checkpoint.held(folder, application), _removed(draft):
-        paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-        chosen = [path for path in paths if path.relative_to(folder).as_posix() not in LEFT_OUT]
-        total, done = sum(path.stat().st_size for path in chosen), 0
+        checkpoint.require_whole(folder)
+        chosen = [each for each in files(folder) if each[0].partition("/")[0] not in LEFT_OUT]
+        total, done = sum(size for _, size in chosen), 0
         with _writing(draft, file.name) as archive:
-            for path in chosen:
-                inside = path.relative_to(folder).as_posix()
-                manifest.files[inside] = _sha256(path)
-                archive.add(path, f"{FOLDER}/{inside}", recursive=False)
-                done += path.stat().st_size
+            for inside, size in chosen:
+                manifest.files[inside] = _added(archive, folder / inside, inside, size)
+                done += size
                 progress(done, total)
             _add_manifest(archive, manifest)
         os.replace(draft, file)
@@ -83,18 +82,19 @@ def restore(
     file: Path, settings: Settings, *, name: str | None, force: bool, progress: Progress
 ) -> Manifest:
     """Puts the checkpoint of an archive in place, after all of it was checked."""
-    root = settings.checkpoint_root
     if name is not None:
         settings.checkpoint_of(name)  # refused before anything is unpacked
-    root.mkdir(parents=True, exist_ok=True)
-    draft = root / f".restored-{uuid.uuid4().hex}"
+    root = settings.checkpoint_root
+    here = settings.home if isinstance(root, FarPath) else root
+    here.mkdir(parents=True, exist_ok=True)
+    draft = here / f".restored-{uuid.uuid4().hex}"
     with private.by_default(), _removed(draft):
         manifest = _extracted(file, draft, progress)
         private.write(draft / "id", uuid.uuid4().hex)
         application = manifest.application if name is None else name
         target = settings.checkpoint_of(application)
         with checkpoint.held(target, application):
-            if not force and any(path.name != "lock" for path in target.iterdir()):
+            if not force and any(each.name not in LEFT_OUT[:2] for each in target.iterdir()):
                 raise CheckpointError(
                     f"the application {application!r} has a checkpoint",
                     where=target,
@@ -104,7 +104,10 @@ def restore(
     return manifest
 
 
-def _replace(target: Path, draft: Path) -> None:
+def _replace(target: AnyPath, draft: Path) -> None:
+    if isinstance(target, FarPath):
+        _sent(target, draft)
+        return
     old = target.with_name(f".replaced-{uuid.uuid4().hex}")
     os.replace(target, old)
     os.replace(draft, target)
@@ -112,6 +115,18 @@ def _replace(target: Path, draft: Path) -> None:
         old.unlink()  # what it leads to is not ours to delete
     else:
         shutil.rmtree(old)
+
+
+def _sent(target: FarPath, draft: Path) -> None:
+    """File by file: until all are there, the checkpoint says that it is half of one."""
+    (target / checkpoint.HALF).write_text("")
+    for inside, _ in files(target):
+        if inside.partition("/")[0] not in (*LEFT_OUT[:2], checkpoint.HALF):
+            (target / inside).unlink(missing_ok=True)
+    for inside, _ in files(draft):
+        with (draft / inside).open("rb") as content:
+            (target / inside).copy(content)
+    (target / checkpoint.HALF).unlink()
 
 
 def _extracted(file: Path, draft: Path, progress: Progress) -> Manifest:
@@ -179,9 +194,26 @@ def _add_manifest(archive: tarfile.TarFile, manifest: Manifest) -> None:
     archive.addfile(member, BytesIO(data))
 
 
-def _sha256(path: Path) -> str:
+def _added(archive: tarfile.TarFile, path: AnyPath, inside: str, size: int) -> str:
+    """Adds a file, and returns its hash."""
+    member = tarfile.TarInfo(f"{FOLDER}/{inside}")
+    member.size = size
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        content = _Hashed(file)
+        archive.addfile(member, content)
+    return content.digest.hexdigest()
+
+
+class _Hashed:
+    """A file that is hashed as it is read."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file, self.digest = file, hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        data = self.file.read(size)
+        self.digest.update(data)
+        return data
 
 
 def _copied(content: IO[bytes], path: Path) -> str:
@@ -245,5 +277,6 @@ def _removed(draft: Path) -> Iterator[None]:
         draft.unlink(missing_ok=True)
 
 
-def _known(root: Path) -> list[str]:
-    return sorted(path.parent.name for path in root.glob("*/query"))
+def _known(root: AnyPath) -> list[str]:
+    found = root.iterdir() if root.is_dir() else ()
+    return sorted(each.name for each in found if (each / "query").is_dir())

@@ -6,14 +6,14 @@ A batch is logged before it runs. Of batches that are done Spark keeps the last 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from riverrun.errors import InputError
+from riverrun.far import AnyPath
 from riverrun.sources.planning import Offset
 
 
 class Batches:
-    def __init__(self, checkpoint: Path) -> None:
+    def __init__(self, checkpoint: AnyPath) -> None:
         self.folder = checkpoint
         self._offsets, self._commits = (checkpoint / "query" / n for n in ("offsets", "commits"))
         self._known: dict[int, Offset] = {}
@@ -57,13 +57,13 @@ class Batches:
         return self._known[number]
 
 
-def _numbers(folder: Path) -> list[int]:
+def _numbers(folder: AnyPath) -> list[int]:
     if not folder.is_dir():
         return []
     return [int(file.name) for file in folder.iterdir() if file.name.isdigit()]
 
 
-def _read(file: Path) -> Offset | None:
+def _read(file: AnyPath) -> Offset | None:
     """None if it was forgotten meanwhile."""
     try:
         lines = file.read_text().splitlines()

@@ -12,7 +12,6 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from riverrun import private
@@ -20,6 +19,7 @@ from riverrun.app import App
 from riverrun.compiler.scratch import read_from_others, scratch_outputs
 from riverrun.config import Settings
 from riverrun.errors import InputError
+from riverrun.far import AnyPath, remove
 from riverrun.kafka import admin
 from riverrun.kafka.compaction import compacted
 from riverrun.kernels.program import ReadTopic
@@ -86,7 +86,7 @@ def replay(
     return Replay(own, span, tuple(gaps), begun=False)
 
 
-def noted(folder: Path) -> dict[str, Any] | None:
+def noted(folder: AnyPath) -> dict[str, Any] | None:
     """What is noted of a replay; None if there is none."""
     try:
         found: dict[str, Any] = json.loads((folder / NOTED).read_text())
@@ -105,7 +105,7 @@ def removed(into: str, settings: Settings) -> list[str]:
         for topic in gone:
             admin.delete_topic(client, topic)
     shutil.rmtree(settings.run_of(into), ignore_errors=True)
-    shutil.rmtree(folder)
+    remove(folder)
     return gone
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from riverrun.app import App
 from riverrun.config import Settings
+from riverrun.embedded import kafka
 from riverrun.errors import InputError
+from riverrun.kafka.promotions import PromotionLog
 from riverrun.kernels.program import Program
 from riverrun.kernels.sql import shared_evaluator
 from riverrun.outputs import OutputSpec, Standing
@@ -18,7 +20,7 @@ from riverrun.runtime.comparison import Comparison, Difference, InWindow
 from riverrun.runtime.deploy import beside
 from riverrun.runtime.target import Target, opened, output_named, remembered
 from riverrun.schema import Schema, parse
-from riverrun.versions import CURRENT, Version
+from riverrun.versions import Version
 
 WINDOW = "window_start"
 
@@ -89,8 +91,9 @@ class Compared:
 def side(app: App, version: str, settings: Settings) -> Side:
     """A version of the program. Columns and keys are those with which it has run; the program may
     be that of another version, which writes to the same places."""
-    own = app if version == CURRENT else beside(app, Version(app.name, version))
-    program = own.program()
+    promoted = PromotionLog(kafka.client(settings), app.name).look()
+    named = Version(app.name, version)
+    program = beside(app, named, public=promoted.is_public(version)).program()
     ran = remembered(program, settings)["outputs"]
     names = [each.name for each in app.program().outputs]
     both = zip(names, program.outputs, strict=True)

@@ -8,21 +8,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from riverrun import far
 from riverrun.app import App
 from riverrun.compiler import new_columns, upgrades
 from riverrun.compiler.scratch import read_from_others
 from riverrun.compiler.shape import shape
-from riverrun.compiler.versioned import versioned_outputs
+from riverrun.compiler.versioned import published_outputs, versioned_outputs
 from riverrun.config import Settings
 from riverrun.durations import milliseconds_of
 from riverrun.errors import InputError
 from riverrun.kafka.control import ControlLog
+from riverrun.kafka.promotions import PromotionLog
 from riverrun.runtime import checkpoint, copying, deployments
 from riverrun.runtime.deployments import Entry
 from riverrun.runtime.made import STAYS, Fact, Premises, facts, text
 from riverrun.runtime.spans import BEGINNING, Asked, span_of
 from riverrun.sources.span import EVERYTHING, Span
-from riverrun.versions import Version
+from riverrun.versions import CURRENT, Version
 
 STATE = "state"
 
@@ -37,11 +39,15 @@ class Removed:
     stays: list[str]
 
 
-def beside(app: App, version: Version) -> App:
-    """The program under the version's names. Tables are captured by the current one."""
+def beside(app: App, version: Version, *, public: bool = False) -> App:
+    """The program under the version's names, with results in places of its own, or in public.
+    Tables are captured by the current one."""
     own = copy.copy(app)
-    own.name, own.captures = version.application, []
-    own.outputs = list(versioned_outputs(tuple(app.outputs), version))
+    own.name = version.application
+    if version.name != CURRENT:
+        own.captures = []
+    placed = published_outputs if public else versioned_outputs
+    own.outputs = list(placed(tuple(app.outputs), version))
     return own
 
 
@@ -56,11 +62,11 @@ class Deploy:
     client: Mapping[str, str]
 
     @property
-    def folder(self) -> Path:
+    def folder(self) -> far.AnyPath:
         return self.settings.checkpoint_of(self.version.application)
 
-    def ready(self, start: str | None, *, fresh: bool, tell: Tell) -> tuple[App, Span]:
-        """What is to be run, and where it begins. One that was deployed before goes on."""
+    def ready(self, start: str | None, *, fresh: bool, tell: Tell) -> Span:
+        """Where it begins. One that was deployed before goes on."""
         own = beside(self.app, self.version)
         made = facts(own.program().outputs, self.settings.home)
         _check_start(start)
@@ -75,13 +81,14 @@ class Deploy:
                 got=f"from {before.start or 'where the program says'}",
                 hint="leave --from out to go on, or --fresh begins anew",
             )
+        PromotionLog(self.client, self.version.of).make()
         begin = start or (before.start if before else "")
         with checkpoint.held(self.folder, self.version.application):
             self._require_state(begin, own)
             self._note(before, begin, made)
             if not checkpoint.begun(self.folder):
                 self._begin(begin, tell)
-        return own, self._span(begin, tell)
+        return self._span(begin, tell)
 
     def _refuse_what_is_there(self, made: list[Fact]) -> None:
         """Else what others have made would be written to, and go with the version."""
@@ -98,7 +105,7 @@ class Deploy:
         """A copy fits by the rules of upgrades; topics of the program's own begin empty."""
         if begin != STATE or checkpoint.begun(self.folder):
             return
-        folder = self.settings.checkpoint_of(self.version.of)
+        folder = self._here(self.version.of)
         before, now = upgrades.read(folder), shape(own.program())
         if before is None:
             raise InputError(f"{self.version.of!r} has no state here", where=folder)
@@ -129,9 +136,17 @@ class Deploy:
         if begin != STATE:
             self._copy_control_log()
             return
-        with copying.copied(self.settings.checkpoint_of(self.version.of), self.folder) as batch:
+        source, target = (self._here(each) for each in (self.version.of, self.version.application))
+        with copying.copied(source, target) as batch:
             self._copy_control_log()
         tell(f"its state is that of {self.version.of} after batch {batch:,}")
+
+    def _here(self, application: str) -> Path:
+        return checkpoint.require_here(
+            self.settings.checkpoint_of(application),
+            "a copy of its state",
+            f"--from {BEGINNING}, or a time",
+        )
 
     def _copy_control_log(self) -> None:
         """What was asked of the current one holds for the version, too: state may rest on it, and
@@ -168,14 +183,21 @@ def remove(settings: Settings, version: Version, client: Mapping[str, str]) -> R
         there += [each for each in premises.own_topics(name) if each not in there]
         for each in there:
             premises.remove(each)
+        premises.forget(entry.made, name)
         shutil.rmtree(settings.run_of(name), ignore_errors=True)
-        shutil.rmtree(folder)
+        far.remove(folder)
     stays = [text(each) for each in entry.made if each["kind"] == STAYS]
     return Removed([text(each) for each in there], stays)
 
 
 def retire(settings: Settings, version: Version, client: Mapping[str, str]) -> Removed:
     """Removed, and noted as such: the same name can be given again."""
+    known = PromotionLog(client, version.of).look()
+    if version.name in (known.public, known.open and known.open.version):
+        raise InputError(
+            f"{version.name} of {version.of} is public, or about to be",
+            hint=f"promote another one first: `riverrun promote {version.of} {CURRENT}`",
+        )
     removed = remove(settings, version, client)
     deployments.note(settings, version.of, deployments.retired(version))
     return removed

@@ -8,7 +8,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -16,13 +16,13 @@ from typing import Any, Literal
 from riverrun import private
 from riverrun.config import Settings, named
 from riverrun.errors import InputError
-from riverrun.runtime import runs
+from riverrun.runtime import checkpoint, runs
 from riverrun.runtime.applications import application
 from riverrun.versions import CURRENT, Version
 
 FOLDER = "deployments"
 
-Event = Literal["deployed", "retired"]
+Event = Literal["deployed", "retired", "promoted"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ class Entry:
     """From where it began: a time, `beginning`, `state`, or empty for where the program says."""
     made: list[dict[str, str]] = field(default_factory=list)
     """What is its own, to be removed with it."""
+    place: dict[str, int] = field(default_factory=dict)
+    """Of the input, from which on it is public, where it was promoted."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +54,16 @@ class Deployment:
     state: str
     """As of applications (`running`, `stopped` …), `replaced` by another deployment of the same
     version, `retired`, or `gone`, without a checkpoint."""
+    public: bool = False
+    """Whether its results are those that others read."""
+    since: dict[str, int] = field(default_factory=dict)
+    """Of the input, from where on, if it was promoted."""
 
     def as_dict(self) -> dict[str, Any]:
         facts = asdict(self.entry)
         facts["from"] = facts.pop("start")
-        del facts["event"]
-        return {**facts, "state": self.state}
+        del facts["event"], facts["place"]
+        return {**facts, "state": self.state, "public": self.public, "since": self.since}
 
 
 def note(settings: Settings, of: str, entry: Entry) -> None:
@@ -87,6 +93,19 @@ def retired(version: Version) -> Entry:
     return Entry("retired", version.name, _now(), _who())
 
 
+def promoted(settings: Settings, version: Version, place: dict[str, int]) -> None:
+    """Noted once, however often it is said."""
+    last = _last_promoted(settings, version.of)
+    if last is None or (last.version, last.place) != (version.name, place):
+        entry = Entry("promoted", version.name, _now(), _who(), place=place)
+        note(settings, version.of, entry)
+
+
+def _last_promoted(settings: Settings, of: str) -> Entry | None:
+    found = [each for each in entries(settings, of) if each.event == "promoted"]
+    return found[-1] if found else None
+
+
 def entries(settings: Settings, of: str) -> list[Entry]:
     try:
         lines = _file(settings, of).read_text().splitlines()
@@ -97,7 +116,8 @@ def entries(settings: Settings, of: str) -> list[Entry]:
 
 def standing(settings: Settings, version: Version) -> Entry | None:
     """The last deployment of a version that is not retired."""
-    mine = [each for each in entries(settings, version.of) if each.version == version.name]
+    found = entries(settings, version.of)
+    mine = [e for e in found if e.version == version.name and e.event != "promoted"]
     return mine[-1] if mine and mine[-1].event == "deployed" else None
 
 
@@ -120,18 +140,22 @@ def versions(settings: Settings, of: str) -> list[str]:
 
 def deployments(settings: Settings, of: str) -> Iterator[Deployment]:
     """The current one first, if it has run here, then all that ever were, in their order."""
+    last = _last_promoted(settings, of)
+    public, since = (last.version, last.place) if last else (CURRENT, {})
     if (current := _current(settings, of)) is not None:
-        yield current
-    found = entries(settings, of)
+        yield replace(current, public=public == CURRENT, since=since if public == CURRENT else {})
+    found = [each for each in entries(settings, of) if each.event != "promoted"]
     for number, entry in enumerate(found):
         if entry.event == "deployed":
             later = [each for each in found[number + 1 :] if each.version == entry.version]
-            yield Deployment(entry, _state(settings, Version(of, entry.version), later))
+            state = _state(settings, Version(of, entry.version), later)
+            mine = entry.version == public and state not in ("replaced", "retired")
+            yield Deployment(entry, state, mine, since if mine else {})
 
 
 def _current(settings: Settings, of: str) -> Deployment | None:
     folder = settings.checkpoint_of(of)
-    if not (folder / "lock").exists():
+    if not checkpoint.known(folder):
         return None
     run = runs.last(folder)
     at = "" if "started_at" not in run else _text(run["started_at"])
@@ -142,7 +166,7 @@ def _current(settings: Settings, of: str) -> Deployment | None:
 def _state(settings: Settings, version: Version, later: list[Entry]) -> str:
     if later:
         return "replaced" if later[0].event == "deployed" else "retired"
-    if not (settings.checkpoint_of(version.application) / "lock").exists():
+    if not checkpoint.known(settings.checkpoint_of(version.application)):
         return "gone"  # somebody has deleted its checkpoint
     return application(settings, version.application).state
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from riverrun.compiler.shape import Shape
 from riverrun.errors import CheckpointError, NoTopic, TopicError
+from riverrun.far import AnyPath
 from riverrun.kafka import admin
 from riverrun.kafka.answers import HOUR
 from riverrun.kafka.compaction import POLICY, compacted
@@ -30,7 +30,7 @@ def ensure(program: Program, client: Mapping[str, str]) -> None:
             _require_for_ever(client, topics.events, step.does)
 
 
-def require_finished(folder: Path, before: Shape | None, program: Program) -> None:
+def require_finished(folder: AnyPath, before: Shape | None, program: Program) -> None:
     """A batch is run again by the rules that it was begun with: states of others are never read.
 
     Not so the batch in which rules are new: it reads the events from the first one on, and makes

@@ -15,7 +15,7 @@ from riverrun.errors import InputError
 from riverrun.kafka import admin
 from riverrun.outputs import OutputSpec, Sink
 from riverrun.schema import quoted
-from riverrun.sinks.database import PATIENCE
+from riverrun.sinks.database import OWN_TABLES, PATIENCE
 from riverrun.sinks.delta_folder import Delta
 from riverrun.sinks.fulltext.sink import SearchIndex
 from riverrun.sinks.parquet_folder import Parquet
@@ -110,6 +110,20 @@ class Premises:
                 shutil.rmtree(fact["name"])
             case kind:
                 raise AssertionError(f"{kind} is never there")
+
+    def forget(self, made: Sequence[Fact], application: str) -> None:
+        """What databases know of its runs and of how far it has come."""
+        if any(each["kind"] == "postgres" for each in made):
+            with connect(postgres.ensure(self.settings)) as own:
+                for table in OWN_TABLES:
+                    found = own.execute("SELECT to_regclass(%s)", (table,)).fetchone()
+                    if found and found[0]:
+                        own.execute(f"DELETE FROM {table} WHERE application = %s", (application,))
+        for name in {each["file"] for each in made if each["kind"] == "sqlite"}:
+            for table in OWN_TABLES:
+                if _in_sqlite({"name": table, "file": name}):
+                    with closing(sqlite3.connect(name, timeout=PATIENCE)) as file, file:
+                        file.execute(f"DELETE FROM {table} WHERE application = ?", (application,))
 
     def own_topics(self, application: str) -> Iterator[Fact]:
         """Progress, control log, dead letters, late rows and what else is called after it."""

@@ -107,6 +107,10 @@ METRICS = {
         "gauge", "bytes of these rows in memory, of which workers hold state_memory at most", STEP,
         "Flink's lastCheckpointSize",
     ),
+    "riverrun_waiting_rows": Known(
+        "gauge", "rows of each step that go on later: for a table that is not known up to their"
+        " time, or until the clock has passed them", STEP,
+    ),
     "riverrun_state_store_bytes": Known(
         "gauge", "memory of the JVM's state stores, for each exchange of the program",
         (*APP, "exchange"), "Kafka Streams' size-all-mem-tables",

@@ -146,6 +146,8 @@ def _kept(app: str, status: Mapping[str, Any]) -> Iterator[Sample]:
     for step, (rows, size) in status["state"].items():
         yield Sample("riverrun_state_rows", (app, step), rows)
         yield Sample("riverrun_state_bytes", (app, step), size)
+    for step, rows in status.get("waiting", {}).items():
+        yield Sample("riverrun_waiting_rows", (app, step), rows)
 
 
 def _clocks(found: Application, status: Mapping[str, Any]) -> Iterator[Sample]:

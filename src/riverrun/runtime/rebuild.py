@@ -44,7 +44,9 @@ def rebuild(
     if found is None:
         raise _no_place(target, "nothing can be made beside it")
     with target.scratch() as folder, found as fresh:
-        replay = Replay(target.program, target.output, target.source, folder / "state")
+        replay = Replay(
+            target.program, target.output, target.source, folder / "state", aside=target.aside
+        )  # fmt: skip
         number = target.batches.committed()
         target.batches.look()
         past = past_of(target, replay, number, anyway=anyway)

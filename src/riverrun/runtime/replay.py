@@ -18,7 +18,8 @@ from riverrun.edges import DEAD, Edge
 from riverrun.errors import InputError
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.letters import Original, RecordPlace
-from riverrun.kernels.lots import LotReader
+from riverrun.kernels.lots import NOTHING, LotReader
+from riverrun.kernels.messages import Status
 from riverrun.kernels.pages import PageKernel
 from riverrun.kernels.program import Program
 from riverrun.kernels.state import SegmentCache
@@ -51,25 +52,37 @@ class FolderStore:
 class Replay:
     """The part of a program that one output is made by, with its state."""
 
-    def __init__(self, program: Program, output: OutputSpec, source: Source, folder: Path) -> None:
+    def __init__(
+        self,
+        program: Program,
+        output: OutputSpec,
+        source: Source,
+        folder: Path,
+        *,
+        aside: Mapping[RecordPlace, str] = NOTHING,
+    ) -> None:
         self.program, self.output, self.source = part_for(program, output), output, source
         self.topics = topics_of(self.program)
         self.folder = folder
-        self.reader = LotReader(self.program)
+        self.reader = LotReader(self.program, aside)
         self.kernels = [
             PageKernel(self.program, level, SegmentCache(CACHE), "replay")
             for level in range(self.program.levels)
         ]
         self.heads: dict[tuple[int, int], bytes] = {}
         self.clocks: dict[str, int] | None = first_clocks(self.program)
+        self.status = Status()
+        """What the last batch told."""
 
     def batch(self, start: Offset, end: Offset) -> pa.Table | None:
         """What the output is told in the batch between two offsets; None if that is nothing."""
+        if end.batch == start.batch:
+            return None  # the state was rescaled: no page was visited
         outbox = Outbox(self.program, self.reader.evaluator, _no_originals)
         for chunk in self._computed(self._read(start, end)):
             if chunk.edge != DEAD:
                 outbox.add(chunk)
-        self.clocks = dict(outbox.status.clocks)
+        self.status, self.clocks = outbox.status, dict(outbox.status.clocks)
         found = [rows for output, rows in outbox.outputs() if output == self.output]
         # a union comes by several ways
         return pa.concat_tables(found, promote_options="permissive") if found else None

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +43,7 @@ class Rescaled:
 def rescale(
     settings: Settings, application: str, parts: int, tell: Callable[[str], None]
 ) -> Rescaled:
-    folder = settings.checkpoint_of(application)
+    folder = local_checkpoint(settings, application)
     shape = upgrades.read(folder)
     if shape is None or not (folder / "query" / "state").is_dir():
         raise InputError(
@@ -55,17 +53,26 @@ def rescale(
     if Batches(folder).parts() == parts:
         raise InputError(f"the state of {application!r} is in {parts} parts already")
     with private.by_default(), checkpoint.held(folder, application):
-        _require_whole(application, folder)
+        require_whole(application, folder)
         draft = folder / DRAFT
         shutil.rmtree(draft, ignore_errors=True)
         tell("copying the checkpoint")
         shutil.copytree(folder / "query", draft)
         try:
             made = _rescaled(settings, application, parts, tell)
-            _swap(folder / "query", draft)
+            checkpoint.swap(folder, draft)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     return made
+
+
+def local_checkpoint(settings: Settings, application: str) -> Path:
+    return checkpoint.require_here(
+        settings.checkpoint_of(application),
+        "rescaling",
+        "take it here and back: `riverrun backup`, `riverrun restore` with another `checkpoints`, "
+        "rescale, and the same way back",
+    )
 
 
 def _check(application: str, shape: dict[str, Any], parts: int) -> None:
@@ -82,7 +89,7 @@ def _check(application: str, shape: dict[str, Any], parts: int) -> None:
         )
 
 
-def _require_whole(application: str, folder: Path) -> None:
+def require_whole(application: str, folder: Path) -> None:
     batches = Batches(folder)
     if batches.begun() != batches.committed():
         raise CheckpointError(
@@ -96,7 +103,7 @@ def _require_whole(application: str, folder: Path) -> None:
 def _rescaled(
     settings: Settings, application: str, parts: int, tell: Callable[[str], None]
 ) -> Rescaled:
-    folder = settings.checkpoint_of(application)
+    folder = local_checkpoint(settings, application)
     tell("starting Spark")
     with started(settings, application) as spark:
         stored = StoredState(spark.session, folder / "query")
@@ -140,10 +147,3 @@ def _content(stored: StoredState) -> tuple[Found, int]:
             found[exchange, page, segment] = hashlib.sha256(data).hexdigest()
             size += len(data)
     return found, size
-
-
-def _swap(query: Path, draft: Path) -> None:
-    old = query.with_name(f".replaced-{uuid.uuid4().hex}")
-    os.replace(query, old)
-    os.replace(draft, query)
-    shutil.rmtree(old)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from riverrun import private
+from riverrun.far import AnyPath, FarPath
 
 FILE = "run.json"
 ROOM, LONGEST = 16 << 10, 2_000
@@ -24,7 +25,7 @@ End = Literal["stopped", "finished", "failed"]
 class Run:
     """What is noted of a run, from its beginning on."""
 
-    def __init__(self, folder: Path, **facts: Any) -> None:
+    def __init__(self, folder: AnyPath, **facts: Any) -> None:
         self.file = folder / FILE
         self.facts = facts
         self.end: End = "stopped"
@@ -35,6 +36,9 @@ class Run:
     def note(self, **more: Any) -> None:
         """In place: what the file takes is taken before, so that a full disk can be noted, too."""
         self.facts |= more
+        if isinstance(self.file, FarPath):
+            private.replace(self.file, self._text())
+            return
         with self.file.open("r+") as file:
             file.write(self._text())
 
@@ -43,7 +47,7 @@ class Run:
 
 
 @contextmanager
-def noted(folder: Path, *, master: str, log: Path, program: str | None = None) -> Iterator[Run]:
+def noted(folder: AnyPath, *, master: str, log: Path, program: str | None = None) -> Iterator[Run]:
     """Keeps the note while the block runs, and how it ends; the folder is held meanwhile."""
     run = Run(
         folder, pid=os.getpid(), host=socket.gethostname(), master=master, log=str(log),
@@ -61,7 +65,7 @@ def noted(folder: Path, *, master: str, log: Path, program: str | None = None) -
             run.note(end=run.end, error=error, ended_at=time.time())
 
 
-def last(folder: Path) -> dict[str, Any]:
+def last(folder: AnyPath) -> dict[str, Any]:
     """The facts of the last run; none if there was none."""
     try:
         found: dict[str, Any] = json.loads((folder / FILE).read_text())

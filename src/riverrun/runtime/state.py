@@ -18,6 +18,7 @@ from riverrun.embedded import java
 from riverrun.errors import InputError
 from riverrun.formats import JSON
 from riverrun.kernels.chunks import unpack
+from riverrun.kernels.known import places
 from riverrun.kernels.pages import Head
 from riverrun.runtime.batches import Batches
 from riverrun.runtime.widths import row_bytes
@@ -97,12 +98,15 @@ class State:
         self.heads = {each: _heads(stored.heads(each)) for each in self.exchanges}
 
     def kept(self) -> Kept:
-        batch = Batches(self.stored.query.parent).committed()
-        parts = max(self.exchanges.values(), default=0)
+        batches = Batches(self.stored.query.parent)
+        batch, parts = batches.committed(), max(self.exchanges.values(), default=0)
         found = Kept(self.application, batch, self.pages, parts, self.keys)
+        batches.look()
+        for each in places(self.stored.query):
+            known = each.before(batches.at(batch).batch + 1)
+            found.clocks |= known.clocks if known else {}
         for heads in self.heads.values():
             for page, head in heads.items():
-                found.clocks |= head.clocks
                 for step, lists in head.sizes.items():
                     for name, size in lists.items():
                         found.sizes[Place(step, name, page)] = Size(*size)
@@ -170,6 +174,7 @@ def _shape(settings: Settings, application: str) -> Shape:
             got="no state" if shape else "no checkpoint",
             hint="has it run here? `riverrun ps` lists those that have",
         )
+    upgrades.require_layout(shape, folder)
     return shape
 
 

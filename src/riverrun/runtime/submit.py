@@ -16,9 +16,10 @@ from riverrun.config import Settings, settings_file
 from riverrun.embedded import process
 from riverrun.embedded.spark_cluster import spark_home
 from riverrun.errors import ConfigError, JobError
-from riverrun.runtime import applications
+from riverrun.runtime import applications, checkpoint
 from riverrun.spark import executors, properties, session
 from riverrun.spark.executors import UNPACKED
+from riverrun.spark.far_jars import far_jars
 
 BEGINS_WITHIN = 180.0
 COMMAND = [sys.executable, "-c", "from riverrun.cli import entry; entry()"]
@@ -52,7 +53,7 @@ def background(app: App, program: Path, settings: Settings, options: list[str]) 
 
 def _runs(settings: Settings, name: str, pid: int) -> bool:
     """The lock is held from the beginning; the facts are noted when the query runs."""
-    if not (settings.checkpoint_of(name) / "lock").exists():
+    if not checkpoint.known(settings.checkpoint_of(name)):
         return False
     found = applications.application(settings, name)
     return found.pid == pid and found.started_at is not None
@@ -102,4 +103,4 @@ def _configuration(settings: Settings, chosen: executors.Environment) -> dict[st
     kind = re.split(r"\W", settings.master)[0]
     if kind in prefixes:
         found |= {f"{prefixes[kind]}{name}": value for name, value in environ.items()}
-    return {**found, **settings.spark}
+    return {**found, **settings.spark, **far_jars(settings)}

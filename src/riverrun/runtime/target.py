@@ -19,11 +19,14 @@ from riverrun.compiler.shape import Shape, shape
 from riverrun.config import Settings
 from riverrun.embedded import kafka
 from riverrun.errors import CheckpointError, InputError
+from riverrun.far import AnyPath
 from riverrun.forgetting.places import place_of
+from riverrun.kernels.letters import RecordPlace
 from riverrun.kernels.program import Program
 from riverrun.outputs import Destination, OutputSpec, Owner, Standing, destination_of
-from riverrun.runtime import checkpoint
+from riverrun.runtime import aside, checkpoint
 from riverrun.runtime.batches import Batches
+from riverrun.runtime.forgetting.stores import require_same as require_same_store
 from riverrun.runtime.replay import part_for
 from riverrun.runtime.surroundings import places_of
 from riverrun.sources.kafka import KafkaSource
@@ -49,6 +52,11 @@ class Target:
     @property
     def runs(self) -> bool:
         return checkpoint.holder(self.batches.folder) is not None
+
+    @property
+    def aside(self) -> dict[RecordPlace, str]:
+        """Records that have no part in it."""
+        return aside.causes(aside.read(self.batches.folder))
 
     @contextmanager
     def standing(self) -> Iterator[tuple[int, Standing]]:
@@ -117,6 +125,8 @@ def target(app: App, settings: Settings, name: str) -> Target:
     output = output_named(program, name)
     part_for(program, output)  # an error if it cannot be computed here
     _require_same(remembered(program, settings), shape(program), settings.checkpoint_of(app.name))
+    if program.personal:  # what is sealed by other keys is another text, and nobody could read it
+        require_same_store(settings.checkpoint_of(app.name), program.keys)
     return opened(program, output, settings)
 
 
@@ -172,7 +182,7 @@ def output_named(program: Program, name: str) -> OutputSpec:
     return known[found[0]]
 
 
-def _require_same(before: Shape, now: Shape, folder: Path) -> None:
+def _require_same(before: Shape, now: Shape, folder: AnyPath) -> None:
     """What the log says goes by the program: it must be the one that has run."""
     for part in ("pages", "topics", "sources", "steps", "settings", "outputs"):
         if before.get(part) != now[part]:

@@ -49,7 +49,9 @@ class Verdict:
 def verify(target: Target, *, limit: int, anyway: bool, progress: Progress) -> Verdict:
     began_at = time.monotonic()
     with target.scratch() as folder:
-        replay = Replay(target.program, target.output, target.source, folder / "state")
+        replay = Replay(
+            target.program, target.output, target.source, folder / "state", aside=target.aside
+        )  # fmt: skip
         comparison = Comparison(target.output, replay.reader.evaluator, folder)
         try:
             with target.standing() as (number, standing):

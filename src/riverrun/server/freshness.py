@@ -15,7 +15,7 @@ from riverrun.kafka.topics import KafkaTopics
 from riverrun.partitions import Partition
 from riverrun.views.reading import Known
 from riverrun.views.tokens import Note, Verdict
-from riverrun.views.values import moment_text
+from riverrun.views.values import clock_text, moment_text
 
 REMEMBERED = 1.0
 """Seconds for which it is known where topics end."""
@@ -95,7 +95,7 @@ def freshness(view: Known, note: Note | None, ends: dict[Partition, int] | None)
     return {
         "revision": str(note.revision),
         "at": moment_text(note.tick),
-        "clock": moment_text(min(clocks)) if clocks else None,
+        "clock": clock_text(min(clocks, default=None)),
         "behind": None if ends is None else _behind(note, ends),
     }
 
@@ -113,6 +113,6 @@ def told(verdict: Verdict) -> dict[str, Any]:
         said |= {
             "step": verdict.step,
             "until": None if until is None else moment_text(until),
-            "clock": None if clock is None else moment_text(clock),
+            "clock": clock_text(clock),
         }
     return said

@@ -113,22 +113,28 @@ TOKEN = [
     _parameter("token", "query", "wait until the view holds what gave it"),
     _parameter("wait", "query", "how long, such as 5s; at most a minute"),
 ]
+REVEAL = _parameter(
+    "reveal", "query", "read what is personal, for tokens of the scope reveal:VIEW",
+    {"type": "boolean"},
+)  # fmt: skip
+FORGOTTEN = {"forgotten": {"type": "array", "items": TEXT}}
 
 
 def _row() -> Schema:
-    answer = _object({"row": ROW, **FRESH, "token": VERDICT}, "row", "revision")
+    answer = _object({"row": ROW, **FORGOTTEN, **FRESH, "token": VERDICT}, "row", "revision")
     key = _parameter(
         "key", "path", "a column of the key after the other, with slashes between; none of null",
         {"type": "string", "minLength": 1},
     )  # fmt: skip
     names = {"type": "array", "items": TEXT}
     null = _parameter("null", "query", "columns of the key that are null", names)
-    return _operation("The row of a key", answer, parameters=[VIEW, key, null, *TOKEN])
+    return _operation("The row of a key", answer, parameters=[VIEW, key, null, REVEAL, *TOKEN])
 
 
 def _page() -> Schema:
     rows = {"type": "array", "items": ROW}
-    answer = _object({**FACTS, "rows": rows, "next": NO_TEXT, **FRESH, "token": VERDICT}, "rows")
+    facts = {**FACTS, **FORGOTTEN, **FRESH}
+    answer = _object({**facts, "rows": rows, "next": NO_TEXT, "token": VERDICT}, "rows")
     filters = _parameter(
         "filter", "query",
         "a column: a value, or eq. ne. lt. le. gt. ge. before it, in.(a,b), is.null, not.null",
@@ -142,7 +148,7 @@ def _page() -> Schema:
             _parameter("order", "query", "columns, - before one that goes down"),
             _parameter("limit", "query", "rows of a page", whole),
             _parameter("after", "query", "`next` of the page before"),
-            _parameter("columns", "query", "those that are wanted"), *TOKEN,
+            _parameter("columns", "query", "those that are wanted"), REVEAL, *TOKEN,
         ],
     )  # fmt: skip
 
@@ -166,7 +172,8 @@ def _query() -> Schema:
         "columns", "rows", "more",
     )  # fmt: skip
     limit = {"type": "integer", "minimum": 1, "default": 1000}
-    asked = _object({"sql": TEXT, "limit": limit}, "sql")
+    seconds = {"type": "number", "exclusiveMinimum": 0, "default": 10}
+    asked = _object({"sql": TEXT, "limit": limit, "timeout": seconds}, "sql")
     return _operation(
         "SQL over views", answer, requestBody={"required": True, "content": _json(asked)}
     )

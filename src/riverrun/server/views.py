@@ -19,12 +19,14 @@ from riverrun.server.context import Context
 from riverrun.server.freshness import freshness, told
 from riverrun.server.limits import body, page_size, patience
 from riverrun.server.paths import REST
+from riverrun.server.revealing import OPTION as REVEAL
+from riverrun.server.revealing import revealed
 from riverrun.views import Token
 from riverrun.views.asked import Words
 from riverrun.views.reading import Known, with_nulls
 from riverrun.views.tokens import Verdict
 
-OPTIONS = ("order", "limit", "after", "columns", "token", "wait")
+OPTIONS = ("order", "limit", "after", "columns", "token", "wait", REVEAL)
 FILTER = "filter."
 QUERY_ROWS, QUERY_SECONDS = 10_000, 10.0
 
@@ -68,7 +70,7 @@ class Views:
         said = {"row": row, **fresh, **({"token": told(verdict)} if verdict else {})}
         if row is None:
             raise Refused(404, "there is no such row", got="/".join(parts)[:200], more=said)
-        return Answer(said)
+        return Answer(await revealed(self.context, request, view, said))
 
     async def page(self, request: Request) -> Response:
         name, reader = request.path_params["view"], self.context.reader
@@ -79,14 +81,16 @@ class Views:
         page = await self.context.reading(lambda: reader.page(name, words))
         said = {**_facts(view), "rows": page.rows, "next": page.next, **fresh}
         token = {"token": told(verdict)} if verdict else {}
-        return await run_in_threadpool(Answer, {**said, **token})
+        read = await revealed(self.context, request, view, {**said, **token})
+        return await run_in_threadpool(Answer, read)
 
     async def query(self, request: Request) -> Response:
         asked = _asked(await body(request, self.context.limits))
         limit = min(asked.get("limit", 1000), QUERY_ROWS)
+        seconds = min(asked.get("timeout", QUERY_SECONDS), QUERY_SECONDS)
         found = await self.context.slowly(
             "query",
-            lambda: self.context.reader.query(asked["sql"], seconds=QUERY_SECONDS, limit=limit),
+            lambda: self.context.reader.query(asked["sql"], seconds=seconds, limit=limit),
         )
         said = {"columns": found.names, "rows": found.rows, "more": found.more}
         return await run_in_threadpool(Answer, said)
@@ -143,10 +147,15 @@ def _asked(sent: bytes) -> dict[str, Any]:
     try:
         found = exact.loads(sent)
         fits = isinstance(found["sql"], str) and isinstance(found.get("limit", 1), int)
+        fits = fits and isinstance(found.get("timeout", 1), int | float)
+        fits = fits and found.get("limit", 1) >= 1 and found.get("timeout", 1) > 0
         found["sql"].encode()  # halves of signs are no text
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         fits = False
-    if not fits or found.get("limit", 1) < 1:
-        raise InputError("the question cannot be read", hint='{"sql": "SELECT …", "limit": 100}')
+    if not fits:
+        raise InputError(
+            "the question cannot be read",
+            hint='{"sql": "SELECT …", "limit": 100, "timeout": 5}, in seconds, 10 at most',
+        )
     asked: dict[str, Any] = found
     return asked

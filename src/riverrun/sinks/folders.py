@@ -23,8 +23,9 @@ import pyarrow.parquet as pq
 
 from riverrun.errors import ConfigError, JobError, Location, ProgramError
 from riverrun.outputs import Destination, Evaluator, OutputSpec, Part, Rows
+from riverrun.private import sync
 from riverrun.schema import quoted
-from riverrun.sinks.journal import Batch, Journal, compare, sync, sync_names
+from riverrun.sinks.journal import Batch, Journal, compare, sync_names
 
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from riverrun.errors import AlreadyRunning, CheckpointError
+from riverrun.private import sync
 
 HOME = "_riverrun"
 STAGED = ".staged"
@@ -170,15 +171,6 @@ def write(file: Path, text: str) -> None:
         os.fsync(out.fileno())
     os.replace(temporary, file)
     sync(file.parent)
-
-
-def sync(path: Path) -> None:
-    """A file's bytes, or a folder's names, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def sync_names(files: Iterable[Path], top: Path) -> None:

@@ -46,7 +46,7 @@ from riverrun.sinks.database import (
     refuse_columns,
     text_tables,
 )
-from riverrun.sinks.progress import Progress, checksum, done, refuse_if_fenced, taken_over
+from riverrun.sinks.progress import Progress, checksum, compared, done, refuse_if_fenced, taken_over
 from riverrun.sinks.sqlite_renewal import SqliteRenewal
 from riverrun.versions import Version
 
@@ -152,6 +152,9 @@ class SqliteFile(Destination):
                 _note(connection, part, now)
                 for load in loads:
                     _write(connection, load, part.tick)
+
+    def compare(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> None:
+        self.deliver(compared(part), found, evaluator)
 
     def finish(self, batch: int, receipts: Sequence[Any]) -> None:
         """Tasks do it all."""

@@ -8,39 +8,27 @@ the order of event time, so that no partition runs ahead of another that still h
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from riverrun.durations import BEGINNING
 from riverrun.partitions import Partition
+from riverrun.sources.course import Course
 
 Ends = dict[Partition, int]
 
 REST = 10
 """One part in so many of a batch is kept for what waits for no table, or no longer does."""
 
-
-@dataclass(frozen=True)
-class Times:
-    """How far the event time of partitions has come."""
-
-    highs: Mapping[Partition, int] = field(default_factory=dict)
-    reach: int | None = None
-    """The furthest that one of them came in the last batch; None if it is not known."""
-
-    @classmethod
-    def after(cls, before: Mapping[Partition, int], told: Mapping[Partition, int]) -> Times:
-        """`told` is what the last batch has read."""
-        highs = {**before, **{p: max(at, before.get(p, BEGINNING)) for p, at in told.items()}}
-        moved = [highs[p] - before[p] for p in told if p in before]
-        return cls(highs, max(moved, default=None))
+LOOK = 500
+"""Records of a partition that tell how it goes."""
 
 
 class Admitted(NamedTuple):
     ends: Ends
     targets: Ends
     """Of tables that are still being loaded."""
+    look: bool = False
+    """Whether it only reads how partitions go: how long it takes tells nothing."""
 
 
 def admit(
@@ -50,10 +38,11 @@ def admit(
     *,
     first: Mapping[str, Collection[str]],
     targets: Ends,
-    times: Times,
+    course: Course | None,
 ) -> Admitted:
     """Ends for one batch of at most about `most` records. `first` names, for topics, the tables
-    that are loaded before them; `targets` are those that were fixed before."""
+    that are loaded before them; `targets` are those that were fixed before. Without a course the
+    order of time does not matter."""
     tables = {topic for awaited in first.values() for topic in awaited}
     goals = _goals(begin, ends, targets, tables)
     planned, room = dict(begin), most - most // REST
@@ -74,8 +63,10 @@ def admit(
     }
     rest = max(most - _count(begin, planned), most // REST, 1)
     open_now = {p: begin[p] for p in begin if p.topic in streams}
-    planned |= in_order_of_time(open_now, goals, rest, times)
-    return Admitted(planned, unread)
+    if course is None:
+        return Admitted(planned | share(open_now, goals, rest), unread)
+    in_order = in_order_of_time(open_now, goals, rest, course)
+    return Admitted(planned | in_order.ends, unread, in_order.look)
 
 
 def _goals(begin: Ends, ends: Ends, targets: Ends, tables: Collection[str]) -> Ends:
@@ -95,34 +86,27 @@ def _in_order(tables: Collection[str], first: Mapping[str, Collection[str]]) -> 
     return sorted(tables, key=lambda topic: (depth(topic), topic))
 
 
-def in_order_of_time(begin: Ends, ends: Ends, most: int, times: Times) -> Ends:
-    """Partitions that are ahead wait while one that is behind them has records for the batch."""
-    planned, left = dict(begin), most
-    for group in _groups({p for p in begin if begin[p] < ends[p]}, times):
-        if left <= 0:
-            break
-        chosen = share({p: begin[p] for p in group}, ends, left)
-        planned |= chosen
-        left -= _count(begin, chosen)
-    return planned
+def in_order_of_time(begin: Ends, ends: Ends, most: int, course: Course) -> Admitted:
+    """Partitions are read up to about the same event time.
 
-
-def _groups(waiting: Collection[Partition], times: Times) -> Iterator[list[Partition]]:
-    """Partitions that are read together: within reach of the one that is furthest behind. Those
-    whose time is not known are in the first group: nobody waits for them, nor do they."""
-    highs, reach = times.highs, times.reach
-    if reach is None:
-        yield sorted(waiting)
-        return
-    group = sorted(p for p in waiting if p not in highs)
-    lowest: int | None = None
-    for high, partition in sorted((highs[p], p) for p in waiting if p in highs):
-        lowest = high if lowest is None else lowest
-        if high > lowest + reach:
-            yield group
-            group, lowest = [], high
-        group.append(partition)
-    yield group
+    Where it is not known how a partition goes, a few records of it tell. Those whose records have
+    no time that could be followed give their share of the batch.
+    """
+    waiting = {p: begin[p] for p in begin if begin[p] < ends[p]}
+    if len(waiting) < 2 or _count(waiting, ends) <= most:
+        return Admitted(begin | share(waiting, ends, most), {})
+    if unknown := {p: at for p, at in waiting.items() if course.unknown(p)}:
+        look = {p: min(at + LOOK, ends[p]) for p, at in unknown.items()}
+        return Admitted(begin | share(unknown, look, most), {}, look=True)
+    timed = {p: at for p, at in waiting.items() if course.followed(p)}
+    rest = {p: at for p, at in waiting.items() if p not in timed}
+    left = {p: ends[p] - at for p, at in timed.items()}
+    mine = -(-most * sum(left.values()) // _count(waiting, ends))
+    taken = course.next(left, mine)
+    planned = begin | {p: at + taken[p] for p, at in timed.items()}
+    # what the program itself writes is little, and others wait for it
+    theirs = max(most - mine, most // REST)
+    return Admitted(planned | share(rest, ends, theirs), {})
 
 
 def share(begin: Ends, ends: Ends, most: int) -> Ends:
@@ -135,4 +119,4 @@ def share(begin: Ends, ends: Ends, most: int) -> Ends:
 
 
 def _count(begin: Ends, ends: Ends) -> int:
-    return sum(end - begin[p] for p, end in ends.items())
+    return sum(ends[p] - place for p, place in begin.items() if p in ends)

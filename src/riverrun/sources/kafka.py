@@ -28,8 +28,10 @@ from riverrun.kernels.letters import Original, RecordPlace
 from riverrun.kernels.lots import Lot
 from riverrun.kernels.program import ReadTopic
 from riverrun.partitions import Partition, Range, from_texts
-from riverrun.sources.admission import Admitted, Ends, Times, admit
+from riverrun.sources.admission import Admitted, Ends, admit
 from riverrun.sources.closing import Closing
+from riverrun.sources.course import Arrivals, Course
+from riverrun.sources.gate import Gate
 from riverrun.sources.histories import Histories
 from riverrun.sources.planning import Offset, Planner, first_clocks
 from riverrun.sources.records import lot_of, ranges_per_lot
@@ -60,7 +62,8 @@ class KafkaSource(Source):
         book = LagBook(job.program.name, topics.admin, job.folder / LAG)
         log = ControlLog(self.client, job.program.name)
         log.make()
-        return KafkaPlanner(job, topics, book, log)
+        gate = Gate.of(self.client, job.version, job.folder) if job.version else None
+        return KafkaPlanner(job, topics, book, log, gate)
 
     def commands(self, application: str, start: int, end: int) -> list[Command]:
         return ControlLog(self.client, application).commands(start, end)
@@ -110,15 +113,18 @@ class KafkaPlanner(Planner):
         topics: KafkaTopics,
         book: LagBook | None = None,
         log: ControlLog | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self.program, self.pacer, self.last_status = job.program, job.pacer, job.last_status
-        self.topics, self.book, self.log = topics, book, log
+        self.topics, self.book, self.log, self.gate = topics, book, log, gate
         self.closing = Closing(job.program) if job.close else None
         self.looked_at = 0.0
         self.partitions: list[Partition] = []
         self.ids: dict[str, str] = {}
         self.limit: Ends | None = None
         self.span = job.span
+        self.course = Course() if job.program.steps else None
+        self.arrivals = Arrivals()
 
     def first(self) -> Offset:
         facts = self._facts()
@@ -165,13 +171,20 @@ class KafkaPlanner(Planner):
         paused = paused_after(start.paused, commands, self.program.topics)
         histories = Histories.after(start.histories, self.program.histories, made_anew(commands))
         ends = self._ends()
+        if self.limit is None:  # else nobody looks whether more has come
+            self.arrivals.note(ends, _now())
+        limit = self.gate.limit(start.ends) if self.gate else None
+        if limit is not None and limit.holds(start.ends):
+            return start
         begin = histories.begin(self._begin(start, ends), self.topics.starts)
         ends = histories.ends(begin, ends, start.targets)
         held = histories.held(paused)
         reading = {p: begin[p] if p.topic in held else end for p, end in ends.items()}
-        times = self._times(start)
+        if limit is not None:
+            reading = limit.limited(begin, reading)
+        highs = self._highs(start)
         targets = histories.targets(start.targets)
-        admitted = self._admitted(targets, begin, reading, times)
+        admitted = self._admitted(targets, begin, reading)
         asked = control > start.control and not self.limit  # it takes effect now
         reads = admitted.ends != start.ends or admitted.ends != begin
         closing = None if reads else self._closing()
@@ -180,12 +193,13 @@ class KafkaPlanner(Planner):
         else:
             end = replace(
                 self._batch(start, begin, admitted, ends),
-                control=control, paused=paused, highs=dict(times.highs), closing=closing,
+                control=control, paused=paused, highs=highs, closing=closing,
                 histories=dict(histories.versions),
             )  # fmt: skip
             if reads and self.closing:
                 self.closing.goes_on()
-            self.pacer.begin(sum(place - begin[p] for p, place in admitted.ends.items()))
+            if not admitted.look:
+                self.pacer.begin(sum(place - begin[p] for p, place in admitted.ends.items()))
         self._note(start, admitted, ends, batch=end is not start)
         return end
 
@@ -195,19 +209,24 @@ class KafkaPlanner(Planner):
             return None
         return self.closing.next(self.last_status())
 
-    def _admitted(self, targets: Ends, begin: Ends, ends: Ends, times: Times) -> Admitted:
-        paces = self.program.paces
-        nobody = {*self.program.own_topics, *(t for t in paces if paces[t].by == "tick")}
-        theirs = {p: high for p, high in times.highs.items() if p.topic not in nobody}
+    def _admitted(self, targets: Ends, begin: Ends, ends: Ends) -> Admitted:
         return admit(
             begin, ends, self.pacer.size,
-            first=self.program.loading.first, targets=targets,
-            times=replace(times, highs=theirs),
+            first=self.program.loading.first, targets=targets, course=self.course,
         )  # fmt: skip
 
-    def _times(self, start: Offset) -> Times:
-        status = self.last_status()
-        return Times.after(start.highs, from_texts(status["highs"]) if status else {})
+    def _highs(self, start: Offset) -> Ends:
+        """The highest event times that are known. Topics that the program writes, and those whose
+        time is the tick's, are read as they come."""
+        status, paces = self.last_status(), self.program.paces
+        highs = dict(start.highs)
+        for partition, high in from_texts(status["highs"] if status else {}).items():
+            highs[partition] = max(high, highs.get(partition, high))
+        nobody = {*self.program.own_topics, *(t for t in paces if paces[t].by == "tick")}
+        timed = {p: high for p, high in highs.items() if p.topic not in nobody}
+        if self.course is not None:
+            self.course.note(start.ends, timed, _now())
+        return highs
 
     def _note(self, start: Offset, admitted: Admitted, ends: Ends, *, batch: bool) -> None:
         if self.book is not None:
@@ -250,7 +269,17 @@ class KafkaPlanner(Planner):
             start.batch + 1,
             begins=new,
             targets=admitted.targets,
+            over=self._over(admitted.ends),
+            came=self.arrivals.of_last(begin, admitted.ends, tick),
         )
+
+    def _over(self, read: Ends) -> list[Partition]:
+        """What comes after the end of a replay is never read; after that of a run that closes what
+        is open, all is late that could wait for it."""
+        if self.limit is None or not (self.closing or self.span.ends):
+            return []
+        theirs = (p for p in self.limit if p.topic not in self.program.own_topics)
+        return sorted(p for p in theirs if read.get(p, 0) >= self.limit[p])
 
     def _time_matters(self, start: Offset) -> bool:
         """With windows open or timers waiting, time passes also when nothing arrives.

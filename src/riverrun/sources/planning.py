@@ -8,7 +8,7 @@ it as a plain dictionary.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -22,8 +22,11 @@ from riverrun.sources.admission import Ends
 PIECE = 1 << 16
 """Ranges are dealt to tasks in pieces that end at multiples of this offset."""
 
-PLACES = ("ends", "begins", "targets", "highs")
+PLACES = ("ends", "begins", "targets", "highs", "came")
 """What an offset tells of each partition."""
+
+LISTS = ("behind", "over")
+"""Where an offset lists partitions."""
 
 
 @dataclass
@@ -53,22 +56,30 @@ class Offset:
     histories: dict[str, str] = field(default_factory=dict)
     """Topics that are read once: the version of what is made of them."""
 
+    over: list[Partition] = field(default_factory=list)
+    """Partitions of which nothing more will be read, whatever comes."""
+    came: Ends = field(default_factory=dict)
+    """When the last records came of partitions that are read to their end with the batch, by the
+    tick, where that was before the batch."""
+
     def logged(self) -> dict[str, Any]:
-        behind = [str(partition) for partition in self.behind]
         places = {name: as_texts(getattr(self, name)) for name in PLACES}
-        return {**vars(self), **places, "behind": behind}
+        lists = {name: [str(each) for each in getattr(self, name)] for name in LISTS}
+        return {**vars(self), **places, **lists}
 
     @classmethod
     def of(cls, logged: Mapping[str, Any]) -> Offset:
-        behind = [partition_of(text) for text in logged["behind"]]
-        places = {name: from_texts(logged[name]) for name in PLACES}
-        return cls(**{**logged, **places, "behind": behind})
+        # what was logged before there was one of them has none
+        places = {name: from_texts(logged.get(name, {})) for name in PLACES}
+        lists = {name: [partition_of(text) for text in logged.get(name, ())] for name in LISTS}
+        return cls(**{**logged, **places, **lists})
 
     def punctuation(self) -> Punctuation:
         return Punctuation(
             tick=self.tick, ended=self.ended, behind=self.behind, clocks=self.clocks,
             control=self.control, paused=self.paused, batch=self.batch,
-            partitions=counts(self.ends), closing=self.closing,
+            partitions=counts(self.ends), closing=self.closing, over=self.over,
+            came=dict(self.came.items()),
         )  # fmt: skip
 
 
@@ -112,6 +123,17 @@ def tasks(start: Offset, end: Offset) -> list[list[Range]]:
         else:
             mine.append(piece)
     return [each for each in dealt if each] or [[]]
+
+
+def within(ranges: Iterable[Range], only: Iterable[Range]) -> list[Range]:
+    """What the ranges have in common with others."""
+    both = (
+        Range(each.partition, max(each.start, other.start), min(each.end, other.end))
+        for each in ranges
+        for other in only
+        if each.partition == other.partition
+    )
+    return [each for each in both if each.start < each.end]
 
 
 def _pieces(partition: Partition, start: int, end: int) -> list[Range]:

@@ -8,7 +8,7 @@ from riverrun.clock import Now, Punctuation
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.lots import LotReader
 from riverrun.kernels.messages import Status, marks
-from riverrun.partitions import Partition, Range
+from riverrun.partitions import Range
 from riverrun.sources.source import Source
 
 
@@ -23,10 +23,9 @@ def read_ranges(
     headers = frozenset(each.topic for each in program.sources if "_headers" in each.metadata)
     for lot in source.lots(ranges, headers):
         reading = reader.read(lot, now)
-        said.add(Punctuation(highs=reading.highs))
+        said.add(reading.said)
         yield [*reading.chunks, reading.counts.chunk()]
-    read = {who: high for who, high in said.highs.items() if who.topic in program.topics}
-    highs = {str(who): high for who, high in read.items() if isinstance(who, Partition)}
+    highs = {str(who): high for who, high in said.highs.items() if who.topic in program.topics}
     ends = {str(each.partition): each.end for each in ranges}
     status = Status(tick=now.tick, control=said.control, paused=said.paused, highs=highs, ends=ends)
     told = [status.chunk()]

@@ -16,6 +16,7 @@ from riverrun.partitions import Range
 from riverrun.sources.pacing import Pacer
 from riverrun.sources.planning import Planner
 from riverrun.sources.span import EVERYTHING, Span
+from riverrun.versions import Version
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Circumstances:
     """Whether windows are to close when all there is was read."""
     span: Span = EVERYTHING
     """What is to be read of topics, if not all from where the program says."""
+    version: Version | None = None
+    """Which version of an application it is; None where there is but one."""
 
 
 class Source(ABC):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import pandas as pd
+from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from riverrun.edges import Edge
+from riverrun.kernels import known
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.kept import KeptInFolder
 from riverrun.kernels.pages import PageKernel
@@ -16,6 +17,8 @@ from riverrun.kernels.questions import Answering
 from riverrun.kernels.state import SegmentCache
 from riverrun.spark.source import Job, job_of
 from riverrun.spark.zygote import settle
+
+SENT = Row("page", "edge", "seq", "data")
 
 _caches: dict[str, SegmentCache] = {}
 _answering = Answering()
@@ -46,6 +49,12 @@ class SegmentStore:
         self.segments.removeKey((segment,))
 
 
+def page_state(handle: StatefulProcessorHandle) -> tuple[Any, Any]:
+    """What Spark keeps of a page: its head, and its segments by id."""
+    head = handle.getValueState("head", "data binary")
+    return head, handle.getMapState("segments", "id string", "data binary")
+
+
 class PageProcessor(StatefulProcessor):
     """Visits the pages of a partition, one at a time."""
 
@@ -53,32 +62,31 @@ class PageProcessor(StatefulProcessor):
         self.encoded, self.level = encoded, level
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self.head = handle.getValueState("head", "data binary")
-        self.store = SegmentStore(handle.getMapState("segments", "id string", "data binary"))
+        self.head, segments = page_state(handle)
+        self.store = SegmentStore(segments)
         job = job_of(self.encoded)
         kept = KeptInFolder(job.kept) if job.kept else None
         self.kernel = PageKernel(
-            job.program, self.level, _cache(job), job.query_id, kept=kept, answering=_answering
+            job.program,
+            self.level,
+            _cache(job),
+            job.query_id,
+            known=known.place(job.checkpoint, self.level, job.query_id),
+            kept=kept,
+            answering=_answering,
         )
 
-    def handleInputRows(
-        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
-    ) -> Iterator[pd.DataFrame]:
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         page = int(key[0])
-        chunks = [
-            Chunk(page, Edge.parse(edge), seq, data)
-            for frame in rows
-            for edge, seq, data in zip(frame["edge"], frame["seq"], frame["data"], strict=True)
-        ]
+        chunks = [Chunk(page, Edge.parse(row.edge), row.seq, row.data) for row in rows]
         stored = self.head.get()
         head, out = self.kernel.visit(
             page, bytes(stored[0]) if stored else None, self.store, chunks
         )
         if head is not None:
             self.head.update((head,))
-        if out:
-            sent = [(chunk.page, str(chunk.edge), chunk.seq, chunk.data) for chunk in out]
-            yield pd.DataFrame(sent, columns=["page", "edge", "seq", "data"])
+        for chunk in out:
+            yield SENT(chunk.page, str(chunk.edge), chunk.seq, chunk.data)
 
     def close(self) -> None:
         pass

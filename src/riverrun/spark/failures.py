@@ -20,6 +20,8 @@ CODES = {
 
 
 FULL = "No space left on device"
+WORKER_ENDED = "Python worker exited unexpectedly"
+JVM_ENDED = "Spark's JVM has ended"
 
 
 @contextmanager
@@ -31,7 +33,7 @@ def translated() -> Iterator[None]:
         raise from_text(str(error)) from error
     except (Py4JError, ConnectionError) as error:
         raise JobError(
-            "Spark's JVM has ended",
+            JVM_ENDED,
             got=f"{type(error).__name__}: {error}".splitlines()[0],
             hint="its log may say why; the next run goes on after the last batch",
         ) from error
@@ -46,6 +48,9 @@ def from_text(text: str) -> RiverrunError:
         # any other: a code of an operator of one's own
         return CODES.get(own[2], JobError)(own[1], **details)
     python = re.findall(r"^(?:\w+\.)*(\w*(?:Error|Exception|Interrupt)): (.+)$", text, re.MULTILINE)
+    if WORKER_ENDED in text:
+        got = "a Python worker has ended: its code has killed it, or it took too much memory"
+        return JobError("the job stopped", got=got, hint="the whole story is in the log")
     if FULL in text:
         return JobError("the disk is full", got=FULL, hint="make room, and run it again")
     first = text.strip().splitlines()[0].partition("terminated with exception: ")

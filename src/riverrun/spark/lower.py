@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from pyspark.sql.streaming import StreamingQuery
 from riverrun.columns import PLACE
 from riverrun.edges import Edge
 from riverrun.errors import ProgramError
+from riverrun.far import AnyPath
 from riverrun.kernels.chunks import unpack
 from riverrun.kernels.program import SparkSpec
 from riverrun.schema import quoted
@@ -35,10 +36,10 @@ Functions = Mapping[str, Callable[[Any], Any]]
 
 
 def start_query(
-    session: SparkSession, job: Job, functions: Functions, *, checkpoint: Path, once: bool
+    session: SparkSession, job: Job, functions: Functions, *, checkpoint: AnyPath, once: bool
 ) -> StreamingQuery:
     """Starts the query. `once` reads what there is and stops."""
-    encoded = job.encoded()
+    encoded = replace(job, checkpoint=checkpoint).encoded()
     session.dataSource.register(RiverrunSource)
     chunks = session.readStream.format("riverrun").option("job", encoded).load()
     for step in job.program.spark_steps:
@@ -46,7 +47,7 @@ def start_query(
     for level in range(job.program.levels):
         if level:
             chunks = chunks.mapInArrow(_forwarded(encoded), CHUNK_SCHEMA)
-        chunks = chunks.groupBy("page").transformWithStateInPandas(
+        chunks = chunks.groupBy("page").transformWithState(
             PageProcessor(encoded, level), CHUNK_SCHEMA, "Append", "None"
         )
     writer = (

@@ -33,6 +33,7 @@ from riverrun.embedded import class_archive, priority
 from riverrun.embedded.java import Java
 from riverrun.errors import ServerError
 from riverrun.spark import executors, properties, zygote
+from riverrun.spark.far_jars import far_jars
 
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """The JVM moves few fat rows: the optimising compiler and the parallel collector only cost."""
@@ -129,7 +130,8 @@ def start(
         wanted |= _on_a_cluster(settings, folder, program, class_archive.options(archive))
         python = executors.PYTHON
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python
-    given = properties.written(folder / "spark.properties", {**wanted, **settings.spark})
+    wanted |= {**settings.spark, **far_jars(settings)}
+    given = properties.written(folder / "spark.properties", wanted)
     inside = Path.cwd() if local(settings.master) else folder
     with _inside(inside):
         session = _created(name, settings.master, folder, partial(_gateway, given, nice))

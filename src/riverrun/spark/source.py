@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import pickle
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,16 @@ from riverrun.clock import Now, Punctuation
 from riverrun.control import QUESTION, waited_for
 from riverrun.delivery.status import last_status
 from riverrun.edges import Edge
+from riverrun.far import AnyPath
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.functions import Function
+from riverrun.kernels.letters import RecordPlace
 from riverrun.kernels.lots import LotReader
 from riverrun.kernels.program import Program
 from riverrun.outputs import Identity, Places
 from riverrun.partitions import Range, as_texts
 from riverrun.sources.pacing import Pacer
-from riverrun.sources.planning import Offset, Planner, tasks
+from riverrun.sources.planning import Offset, Planner, tasks, within
 from riverrun.sources.reading import read_ranges
 from riverrun.sources.source import Circumstances, Source
 from riverrun.sources.span import EVERYTHING, Span
@@ -38,6 +40,7 @@ from riverrun.spark import drain
 from riverrun.spark.portable import portable
 from riverrun.spark.writer import StreamSink
 from riverrun.spark.zygote import settle
+from riverrun.versions import Version
 
 CHUNK_SCHEMA = "page int, edge string, seq long, data binary"
 ARROW_SCHEMA = pa.schema(
@@ -70,9 +73,19 @@ class Job:
     """Whether windows are to close when all there is was read."""
     span: Span = EVERYTHING
     """What is to be read of topics, if not all from where the program says."""
-    kept: Path | None = None
+    aside: Mapping[RecordPlace, str] = field(default_factory=dict)
+    """Records that end a run, each with the cause: they are dead letters."""
+    compared: bool = False
+    """Whether nothing is delivered: what is there of the batch is compared."""
+    only: tuple[Range, ...] | None = None
+    """All that is read of a batch, where it is tried."""
+    version: Version | None = None
+    """Which version of an application it is; None where there is but one."""
+    kept: AnyPath | None = None
     """A folder that all workers see, for what batches are told from outside; None where no batch
     is run again."""
+    checkpoint: AnyPath = Path()
+    """That of the query, which all workers see; it is known as the query starts."""
 
     def encoded(self) -> str:
         return base64.b64encode(portable(self, self.program)).decode()
@@ -110,6 +123,7 @@ class RiverrunSource(DataSource):
             answer=job.source.answer,
             reply=job.source.reply,
             late_alerts=job.program.late_alerts,
+            compared=job.compared,
         )
 
 
@@ -152,7 +166,10 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _new_planner(self, job: Job) -> Planner:
         pacer = Pacer(job.max_events, job.batch_seconds)
         told = partial(last_status, job.status)
-        about = Circumstances(job.program, pacer, told, job.status, close=job.close, span=job.span)
+        about = Circumstances(
+            job.program, pacer, told, job.status,
+            close=job.close, span=job.span, version=job.version,
+        )  # fmt: skip
         return job.source.planner(about)
 
     def initialOffset(self) -> dict[str, Any]:
@@ -183,8 +200,11 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Task]:
         target = Offset.of(end)
         dealt = tasks(Offset.of(start), target)
+        if self.job.only is not None:
+            dealt = [within(ranges, self.job.only) for ranges in dealt]
         said = target.punctuation()
         said.behind = self.job.program.with_keepers(said.behind)
+        said.over = self.job.program.with_keepers(said.over)
         name, before = self.job.program.name, Offset.of(start).control
         commands = self.job.source.commands(name, before, target.control)
         said.commands = waited_for(commands, target.tick)
@@ -205,7 +225,8 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 @cache
 def lot_reader(encoded: str) -> LotReader:
-    reader = LotReader(job_of(encoded).program)
+    job = job_of(encoded)
+    reader = LotReader(job.program, job.aside)
     settle()
     return reader
 

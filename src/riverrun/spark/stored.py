@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from riverrun.errors import CheckpointError
+from riverrun.far import AnyPath
 
 SAID = 200
 """Characters of what Spark says."""
@@ -21,7 +21,7 @@ class StoredState:
     """The state of a checkpoint after its last batch. It may go on meanwhile."""
 
     session: SparkSession
-    query: Path
+    query: AnyPath
 
     def __post_init__(self) -> None:
         # readers of state ask the part of Spark that is started with the first streaming query
@@ -65,7 +65,7 @@ class StoredState:
 class _Told:
     """Spark's errors as ours."""
 
-    query: Path
+    query: AnyPath
 
     def __enter__(self) -> None:
         pass

@@ -69,18 +69,20 @@ class StreamSink(DataSourceStreamArrowWriter):
         answer: Callable[[str, list[Command]], None],
         reply: Callable[[str, list[bytes]], None],
         late_alerts: Mapping[str, float],
+        compared: bool = False,
     ) -> None:
+        """`compared`: nothing is delivered, and what is there of the batch is compared."""
         self.program, self.identity, self.places = program, identity, places
         self.status_folder, self.collect, self.originals = status, collect, originals
         self.functions, self.late_alerts = functions, late_alerts
-        self.answer, self.reply = answer, reply
+        self.answer, self.reply, self.compared = answer, reply, compared
 
     @property
     def evaluator(self) -> Evaluator:
         return _evaluator(self.functions())
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Delivered:
-        if self.places is not None:
+        if self.places is not None and not self.compared:
             for destination in destinations(self.program.outputs, self.places):
                 destination.begin(self._part(0))
         outbox = Outbox(self.program, self.evaluator, self.originals, self._refused)
@@ -91,11 +93,15 @@ class StreamSink(DataSourceStreamArrowWriter):
         found = list(outbox.outputs())
         for output, rows in found:
             outbox.status.written[output.name] = _there(output, rows)
-        if self.collect is not None:
+        if self.compared:
+            self._compare(found, delivered.status.tick)
+        elif self.collect is not None:
             _keep(self.collect, [ln for o, r in found for ln in lines(o, r, self.evaluator)])
         else:
             self._deliver(found, delivered)
-        if outbox.answers:  # from here, so that the driver does not have to hold them all
+        if (
+            outbox.answers and not self.compared
+        ):  # from here, so that the driver does not have to hold them all
             self.reply(self.program.name, outbox.answers)
         return delivered
 
@@ -116,6 +122,12 @@ class StreamSink(DataSourceStreamArrowWriter):
                 first = lines(output, rows.slice(0, SHOWN), self.evaluator)
                 delivered.shown += ordered(first)
 
+    def _compare(self, found: list[Rows], tick: int) -> None:
+        assert self.places is not None
+        rows_of = by_destination(found, self.places)
+        for destination in destinations(self.program.outputs, self.places):
+            destination.compare(self._part(tick), rows_of.get(destination, []), self.evaluator)
+
     def _part(self, tick: int) -> Part:
         batch, task = _place()
         own = self.identity
@@ -124,6 +136,8 @@ class StreamSink(DataSourceStreamArrowWriter):
         )  # fmt: skip
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        if self.compared:
+            return
         told = [message for message in messages if isinstance(message, Delivered)]
         total = Status()
         for message in told:

@@ -8,9 +8,11 @@ transactions, Spark's scheduling, or `.spark(…)` steps.
 from __future__ import annotations
 
 import copy
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -34,6 +36,7 @@ from riverrun.kafka.records import Record
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.functions import run_twice
 from riverrun.kernels.kept import KeptInMemory
+from riverrun.kernels.known import KnownInMemory
 from riverrun.kernels.lots import LotReader
 from riverrun.kernels.messages import Status
 from riverrun.kernels.pages import PageKernel
@@ -102,6 +105,8 @@ class Driver:
 
     def _start_over(self) -> None:
         self.checkpoint = Checkpoint()
+        self.known: dict[int, KnownInMemory] = defaultdict(KnownInMemory)
+        """What is known of time, by level; what is left by a batch that dies is replaced."""
         own = self.program.own_topics
         self.topics.records = {
             each: kept for each, kept in self.topics.records.items() if each.topic not in own
@@ -118,8 +123,9 @@ class Driver:
 
     def _start_worker(self) -> None:
         self.reader = LotReader(self.program)
+        kernel = partial(PageKernel, self.program, scope="driver", kept=self.kept)
         self.kernels = [
-            PageKernel(self.program, level, SegmentCache(CACHE), "driver", kept=self.kept)
+            kernel(level, SegmentCache(CACHE), known=self.known[level])
             for level in range(self.program.levels)
         ]
 

@@ -16,7 +16,7 @@ from riverrun.kernels.letters import AHEAD, DECODE
 from riverrun.outputs import Ways
 from riverrun.partitions import Partition, real
 from riverrun.sinks.viewing.notes import Facts, Revision
-from riverrun.views.values import moment_text
+from riverrun.views.values import clock_text, moment_text
 
 MARK = "rr1."
 State = Literal["there", "waiting", "held", "aside"]
@@ -126,7 +126,7 @@ def _held(ways: Ways, read: Note, last: Note) -> Verdict | None:
     for step in ways.steps:
         until, clock = read.facts.closes.get(step), last.facts.clocks.get(step)
         if until is not None and (clock is None or clock < until):
-            where = "not known" if clock is None else moment_text(clock)
+            where = clock_text(clock) or "not known"
             text = f"{step} holds rows until its clock is {moment_text(until)}; it is {where}"
             return Verdict("held", text, step, until, clock)
     return None

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from riverrun import exact
+from riverrun.durations import BEGINNING, END
 from riverrun.errors import InputError
 from riverrun.schema import Column, Schema, nested
 from riverrun.sinks.keyed import key_text
@@ -28,11 +29,16 @@ def instant(moment: datetime) -> str:
 
 
 def moment_text(microseconds: int) -> str:
-    """A time of a clock; beyond the years that there are, its number."""
+    """A time; beyond the years that there are, its number."""
     try:
         return instant(datetime.fromtimestamp(microseconds // 1_000_000, UTC)).replace("+00:00", "")
     except (ValueError, OverflowError, OSError):
         return str(microseconds)
+
+
+def clock_text(clock: int | None) -> str | None:
+    """A clock that has seen nothing yet, or the end of the input, has no time."""
+    return moment_text(clock) if clock is not None and BEGINNING < clock < END else None
 
 
 def from_sqlite(type: str) -> Made:

@@ -187,11 +187,14 @@ class MatchSpec(PlainOperator):
 
 
 def automaton_mermaid(step: MatchSpec) -> str:
-    """The automaton as a state diagram."""
-    automaton = step.matching.automaton
+    """The automaton as a state diagram: each state with its condition."""
+    automaton, conditions = step.matching.automaton, dict(step.written)
     names = [f"s{p}" for p in range(len(automaton.var))]
     lines = ["stateDiagram-v2"]
-    lines += [f'    state "{name}" as s{p}' for p, name in enumerate(automaton.names())]
+    for p, (name, variable) in enumerate(zip(automaton.names(), automaton.var, strict=True)):
+        lines.append(f'    state "{name}" as s{p}')
+        if condition := conditions.get(automaton.variables[variable]):
+            lines.append(f"    s{p} : {_in_mermaid(condition)}")
     for p, targets in enumerate(automaton.follow):
         source = "[*]" if p == len(names) else names[p]
         for n, target in enumerate(targets, 1):
@@ -202,3 +205,10 @@ def automaton_mermaid(step: MatchSpec) -> str:
             else:
                 lines.append(f"    {source} --> {names[target]}{label}")
     return "\n".join(lines)
+
+
+def _in_mermaid(condition: str) -> str:
+    """On one line, without what a diagram takes for its own: ends of lines, tags, classes."""
+    signs = str.maketrans({";": "#59;", "<": "#lt;", ">": "#gt;"})
+    text = " ".join(condition.split()).translate(signs)
+    return text.replace("::", "#58;#58;")

@@ -28,6 +28,8 @@ class Answer:
     effective: int = 0
     """From when on, in microseconds."""
     refused: Mapping[str, str | None] | None = None
+    stood: int | None = None
+    """Of a command that asks for what stands: the offset of the one that has brought it."""
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> Answer | None:
@@ -40,7 +42,8 @@ class Answer:
             return cls(to, refused={n: part if part is None else str(part) for n, part in parts})
         version, effective = body.get("version"), body.get("effective")
         if type(version) is int and type(effective) is int:
-            return cls(to, version, effective)
+            stood = body.get("stood")
+            return cls(to, version, effective, stood=stood if type(stood) is int else None)
         return None
 
 
@@ -93,6 +96,11 @@ class Answering(ABC):
         self.answers: list[Command] = []
 
     @abstractmethod
+    def stands(self, given: Mapping[str, Any]) -> Answer | None:
+        """What was answered to the command that has brought what is given, if it stands as it is;
+        an error if it cannot be used."""
+
+    @abstractmethod
     def add(self, given: Mapping[str, Any], at: int, offset: int) -> int:
         """Its version; an error if it cannot be used."""
 
@@ -114,20 +122,26 @@ class Answering(ABC):
     def _answer(self, command: Command, answer: Answer | None) -> None:
         if answer is not None and answer.refused:
             return
-        at = max(self.clock, answer.effective if answer else self.clock)
         try:
-            version = self._change(command, at)
+            said = self._change(command, answer)
         except Exception as error:
             self.refuse(command, error)
             return
         if answer is None:
-            self.answers.append(answer_to(command, {"effective": at, "version": version}))
+            self.answers.append(answer_to(command, said))
 
-    def _change(self, command: Command, at: int) -> int:
+    def _change(self, command: Command, answer: Answer | None) -> dict[str, Any]:
         given = {name: part for name, part in command.body.items() if name != "request"}
+        at = max(self.clock, answer.effective if answer else self.clock)
         if command.kind == self.take_away:
-            return self.remove(given.get("name"), at)
-        return self.add(given, at, command.offset)
+            return {"effective": at, "version": self.remove(given.get("name"), at)}
+        # one that was answered by itself was a version of its own
+        stands = self.stands(given) if answer is None or answer.stood is not None else None
+        if stands is not None:
+            return {
+                "effective": stands.effective, "version": stands.version, "stood": stands.to,
+            }  # fmt: skip
+        return {"effective": at, "version": self.add(given, at, command.offset)}
 
 
 def unknown(what: str, name: object, standing: Collection[str]) -> InputError:

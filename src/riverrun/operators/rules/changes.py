@@ -8,7 +8,7 @@ from typing import Any
 
 from riverrun.control import REMOVE_RULE, RULE, Command
 from riverrun.durations import END
-from riverrun.operators.rules.answers import Answering, unknown
+from riverrun.operators.rules.answers import Answer, Answering, unknown
 from riverrun.operators.rules.rule import Rule, RuleSet, rule_of
 
 
@@ -43,6 +43,15 @@ class Changes(Answering):
             if self.standing.get(rule.name) == rule.id:
                 del self.standing[rule.name]
                 self.refuse(Command(rule.id, RULE, step, {"name": rule.name}), error)
+
+    def stands(self, given: Mapping[str, Any]) -> Answer | None:
+        rule = rule_of(given, self.templates)
+        if (known := self.standing.get(rule.name)) is None:
+            return None
+        before = self.found[known]
+        again = replace(rule, version=before.version, id=before.id, begins=before.begins)
+        same = repr(again) == repr(before)  # 1, 1.0 and true are equal, and are not the same
+        return Answer(before.id, before.version, before.begins) if same else None
 
     def add(self, given: Mapping[str, Any], at: int, offset: int) -> int:
         rule = rule_of(given, self.templates)

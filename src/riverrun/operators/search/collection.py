@@ -25,6 +25,7 @@ class Standing(NamedTuple):
     version: int
     id: int
     """The offset of the command that brought it."""
+    begins: int
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Collection:
             self.loose.discard(before.slot)
         if entered is not None:
             slot = len(self.stored)
-            self.standing[change.name] = Standing(slot, change.version, change.id)
+            self.standing[change.name] = Standing(slot, change.version, change.id, change.at)
             self.stored.append(change.query)
             self._new.append(entered)
             if not entered.needs_a_word:
@@ -119,8 +120,7 @@ class Collection:
 
     def whole(self) -> Iterator[Change]:
         """All that stands, as changes."""
-        for name, (slot, version, offset) in self.standing.items():
-            begins = int(self.index.begins[slot])
+        for name, (slot, version, offset, begins) in self.standing.items():
             yield Change(name, self.stored[slot], begins, version, offset)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from riverrun.control import QUERY, REMOVE_QUERY, Command
 from riverrun.errors import InputError
-from riverrun.operators.rules.answers import Answering, refusal, unknown
+from riverrun.operators.rules.answers import Answer, Answering, refusal, unknown
 from riverrun.operators.search.collection import Change, Collection
 from riverrun.operators.search.index import Entered
 from riverrun.operators.search.log import Known, Told
@@ -32,6 +32,13 @@ class Changes(Answering):
         for change, error in unfit:
             self._enter(Change(change.name, None, self.clock), None)
             self.refuse(Command(change.id, QUERY, step, {"name": change.name}), error)
+
+    def stands(self, given: Mapping[str, Any]) -> Answer | None:
+        name = given.get("name")
+        before = self.collection.standing.get(name) if isinstance(name, str) else None
+        if before is None or self.collection.stored[before.slot] != stored(given):
+            return None
+        return Answer(before.id, before.version, before.begins)
 
     def add(self, given: Mapping[str, Any], at: int, offset: int) -> int:
         query = stored(given)

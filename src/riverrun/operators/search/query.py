@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -13,6 +13,7 @@ from typing import Any
 from riverrun.errors import InputError, Location, ProgramError
 from riverrun.kernels import sql
 from riverrun.kernels.trying import can_be_tried
+from riverrun.operators.match.bounded import require_bounded
 from riverrun.operators.match.clauses import Expression
 from riverrun.operators.match.text import Text
 from riverrun.operators.match.trees import tree_of, written
@@ -22,8 +23,10 @@ from riverrun.operators.search.reading import Reader, Searched
 from riverrun.operators.search.tree import Every, Tree
 from riverrun.schema import Schema
 
-PARTS = ("name", "query", "where", "owner", "metadata", "watch")
+PARTS = ("name", "query", "where", "owner", "metadata")
 """What is said of a query."""
+WATCH = "watch"
+"""What `riverrun search watch` says beside: nobody else is told of it."""
 NOTHING = '"row"()'
 """What brackets with nothing in them are in SQL."""
 LONGEST_NAME, LONGEST_QUERY, MOST_BYTES = 255, 16_384, 65_536
@@ -74,9 +77,7 @@ class Stored:
 def stored(given: Mapping[str, Any]) -> Stored:
     """The query that is described, if its parts can be those of one."""
     _require_small(given)
-    for part in given:
-        if part not in PARTS:
-            raise InputError(f"a stored query has no {part!r}", hint=f"it has {', '.join(PARTS)}")
+    require_parts(part for part in given if part != WATCH)
     name = given.get("name")
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise InputError(
@@ -94,10 +95,16 @@ def stored(given: Mapping[str, Any]) -> Stored:
     metadata = {} if metadata is None else metadata
     if not isinstance(metadata, dict):
         raise InputError("metadata are names with values", where="metadata", got=shown(metadata))
-    if given.get("watch") not in (None, True, False):
-        raise InputError("watch is true or false", where="watch", got=shown(given["watch"]))
+    if given.get(WATCH) not in (None, True, False):
+        raise InputError("watch is true or false", where=WATCH, got=shown(given[WATCH]))
     told = JSON.encode(metadata)
-    return Stored(name, query, where, owner, told, bool(given.get("watch")))
+    return Stored(name, query, where, owner, told, bool(given.get(WATCH)))
+
+
+def require_parts(given: Iterable[str]) -> None:
+    for part in given:
+        if part not in PARTS:
+            raise InputError(f"a stored query has no {part!r}", hint=f"it has {', '.join(PARTS)}")
 
 
 def with_metadata(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,8 +152,10 @@ class _Condition(Text):
 
 def condition(text: str, over: Over) -> str:
     """The condition as it is evaluated: one expression, whatever brackets and comments it has."""
+    source = _Condition(text, over.at)
     try:
-        tree = tree_of(_Condition(text, over.at), Expression(text, 0), over.schema.names)
+        tree = tree_of(source, Expression(text, 0), over.schema.names)
+        require_bounded(source, tree)
         made = written(tree)
         if made == NOTHING:
             raise InputError("a condition is empty", where="the condition", hint="leave it out")

@@ -13,6 +13,8 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from riverrun.far import AnyPath
+
 PIECE = 8 << 20
 PART = 256
 """Bytes that are unpacked together: what is after a frame is no part of it, and fails."""
@@ -25,7 +27,7 @@ UNREADABLE = (
 )  # fmt: skip
 
 
-def pieces(path: Path, overlap: int) -> Iterator[bytes]:
+def pieces(path: AnyPath, overlap: int) -> Iterator[bytes]:
     """All bytes of a file in pieces, each with the end of the one before."""
     with path.open("rb") as file:
         yield from _cut(file, overlap)
@@ -60,7 +62,7 @@ def _frames(data: bytes) -> Iterator[bytes]:
         place = data.find(LZ4_FRAME, place + 1)
 
 
-def _unpacked(path: Path, file: IO[bytes]) -> Iterator[IO[bytes]]:
+def _unpacked(path: AnyPath, file: IO[bytes]) -> Iterator[IO[bytes]]:
     first = file.read(8)
     file.seek(0)
     if first.startswith(ZIP):
@@ -69,7 +71,7 @@ def _unpacked(path: Path, file: IO[bytes]) -> Iterator[IO[bytes]]:
                 yield archive.open(name)
     elif first.startswith(LZ4_BLOCK):
         yield io.BytesIO(b"".join(_lz4_blocks(file.read())))
-    elif path.suffix == ".parquet":
+    elif isinstance(path, Path) and path.suffix == ".parquet":
         yield io.BytesIO(_texts(path))
     elif first.startswith((GZIP, ZSTD)) or tarfile.is_tarfile(file):
         yield from _members(file, first)

@@ -26,7 +26,7 @@ from riverrun.kafka.sender import Sender
 from riverrun.kernels.subjects import Subject
 from riverrun.partitions import real
 from riverrun.runtime import checkpoint
-from riverrun.runtime.forgetting.needles import Hashes, Needles, Values
+from riverrun.runtime.forgetting.needles import Hashes, Needles, Several, Values
 from riverrun.runtime.forgetting.places import Application, kept_for
 from riverrun.runtime.forgetting.rows import delete_rows
 from riverrun.runtime.forgetting.search import Looked, Search
@@ -110,12 +110,14 @@ def forget(
     key = "was destroyed before" if before else destroyed(known, place, number, client, step=step)
     report = Report(application, str(who), key, place.text)
     report.not_forgotten = {
-        **{real(each): kept_for(settings, client, real(each)) for each in known.read},
-        **dict.fromkeys(known.read_files, "for as long as they are there"),
+        **{real(each): kept_for(settings, client, real(each)) for each in known.read_of(who.kind)},
+        **dict.fromkeys(known.files_of(who.kind), "for as long as they are there"),
     }
     report.not_looked_at = known.elsewhere
     if key == "waiting":
         return report
+    # once more, whoever did it: a kill may have left it in the store's log
+    place.store().destroy(number)
     step("write tombstones")
     report.tombstones = tombstones(client, _rows_of(search, who, number))
     report.deleted = delete_rows(known, who, number)
@@ -124,7 +126,8 @@ def forget(
     report.values, report.too_short = needles.count(), needles.short
     report.looked_at = search.looked(needles)
     step("end")
-    note.unlink(missing_ok=True)
+    if report.done:  # else it is looked for again, once what was found is gone
+        note.unlink(missing_ok=True)
     return report
 
 
@@ -134,9 +137,8 @@ def note_of(settings: Settings, application: str, number: bytes) -> Path:
 
 
 def _needles(values: Values, note: Path) -> Needles:
-    """Values that are known, or what a run that was killed has left of them."""
-    left = Hashes.read(note.read_text()) if note.exists() else None
-    return values if left is None or left.count() <= values.count() else left
+    """Values that are known, and what a run before this one has left of others."""
+    return Several(values, Hashes.read(note.read_text())) if note.exists() else values
 
 
 def destroyed(

@@ -170,6 +170,24 @@ class Hashes(Needles):
         return {size: _begins(known) for size, known in self.known.items()}
 
 
+class Several(Needles):
+    """Those of both: some may be the same."""
+
+    def __init__(self, known: Values, left: Hashes) -> None:
+        self.parts = (known, left)
+        self.short = max(each.short for each in self.parts)
+
+    @property
+    def longest(self) -> int:
+        return max(each.longest for each in self.parts)
+
+    def count(self) -> int:
+        return max(each.count() for each in self.parts)
+
+    def inside(self, data: bytes) -> bool:
+        return any(each.inside(data) for each in self.parts)
+
+
 def _begins(sums: Iterable[int]) -> Any:
     found = np.zeros(1 << 16, np.bool_)
     found[[each >> 48 for each in sums]] = True

@@ -15,6 +15,7 @@ from riverrun.config import Settings
 from riverrun.control import answer_topic, control_topic
 from riverrun.durations import duration_text
 from riverrun.errors import InputError
+from riverrun.far import AnyPath, FarPath
 from riverrun.forgetting.places import place_of
 from riverrun.kafka import admin
 from riverrun.kernels.subjects import Kinds
@@ -68,11 +69,18 @@ class Application:
         """Topics that hold what is personal as others wrote it."""
         return [topic for topic in self.personal if not from_files(topic)]
 
-    @property
-    def read_files(self) -> list[str]:
+    def read_of(self, kind: str) -> list[str]:
+        """Those of them that hold a kind of subject."""
+        return [topic for topic in self._holding(kind) if not from_files(topic)]
+
+    def files_of(self, kind: str) -> list[str]:
         """Files that do, in words."""
         sources = self.shape["sources"]
-        return [sources[topic]["filled_by"] for topic in self.personal if from_files(topic)]
+        return [sources[topic]["filled_by"] for topic in self._holding(kind) if from_files(topic)]
+
+    def _holding(self, kind: str) -> list[str]:
+        several = self.personal.items()
+        return [topic for topic, of in several if any(each["subject"] == kind for each in of)]
 
     @property
     def elsewhere(self) -> list[str]:
@@ -94,7 +102,7 @@ class Application:
         tables = self.shape["forgetting"]["tables"]
         return [topic for topic, key in tables.items() if len(key) == 1 and key[0] in columns]
 
-    def files(self, also: tuple[Path, ...]) -> Iterator[tuple[str, Path]]:
+    def files(self, also: tuple[Path, ...]) -> Iterator[tuple[str, AnyPath]]:
         """What was written to files, and what it is."""
         home, name = self.settings.home, self.name
         yield "checkpoint and state", self.settings.checkpoint_of(name)
@@ -120,9 +128,11 @@ def _segments(home: Path, topic: str) -> Iterator[Path]:
     yield from (each for each in found if each.name.removeprefix(f"{topic}-").isdigit())
 
 
-def under(what: str, place: Path) -> Iterator[Path]:
+def under(what: str, place: AnyPath) -> Iterator[AnyPath]:
     """The files of a place."""
-    if what == "views":  # a file of the home, its log, and its index of shared memory
+    if isinstance(place, FarPath):
+        yield from (place / inside for inside, _ in place.files())
+    elif what == "views":  # a file of the home, its log, and its index of shared memory
         yield from place.glob("views.sqlite*")
     elif what == "broker":  # indexes hold numbers, in files that are large and empty
         yield from sorted(place.glob("*.log"))

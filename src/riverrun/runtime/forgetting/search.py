@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from riverrun import exact
 from riverrun.clock import Now
 from riverrun.compiler.shape import source_of
-from riverrun.errors import Location
+from riverrun.errors import CheckpointAway, Location
+from riverrun.far import AnyPath
 from riverrun.forgetting import Keys, cipher
 from riverrun.forgetting.places import place_of
 from riverrun.kafka import admin
@@ -83,7 +84,7 @@ class Search:
         # a file that this process has open in SQLite must not be opened beside it: with the second
         # one the locks of the first end, and others take away the log under it
         place_of(self.application.settings, self.application.name).store().close()
-        seen: set[Path] = set()
+        seen: set[AnyPath] = set()
         for what, place in self.application.files(self.also):
             for path in under(what, place):
                 if path not in seen:
@@ -154,8 +155,10 @@ def _bytes(table: pa.Table) -> Iterator[bytes]:
         yield b"\n".join(each for each in given if each is not None)
 
 
-def _pieces(path: Path, overlap: int) -> Iterator[bytes]:
+def _pieces(path: AnyPath, overlap: int) -> Iterator[bytes]:
     try:
         yield from pieces(path, overlap)
+    except CheckpointAway:
+        raise  # what was not looked through is not told to be clean
     except OSError:
         return  # of a running application, gone meanwhile; or no file, such as a socket

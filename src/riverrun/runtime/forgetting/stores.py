@@ -6,10 +6,10 @@ With another store nothing that was written could be read, and who was forgotten
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from riverrun import private
 from riverrun.errors import ConfigError
+from riverrun.far import AnyPath
 from riverrun.forgetting import KeyPlace, Keys
 
 NOTE = "keys"
@@ -18,13 +18,15 @@ NOTE = "keys"
 ANOTHER = "the keys of the application are not those that it had"
 
 
-def require_same(folder: Path, place: KeyPlace) -> None:
+def require_same(folder: AnyPath, place: KeyPlace) -> None:
     """Of an application that has run: to look for a store must not make one."""
     if not place.there or not _same(folder, place):
         raise _another(place)
 
 
-def note_store(folder: Path, place: KeyPlace, tell: Callable[[str], None], *, fresh: bool) -> None:
+def note_store(
+    folder: AnyPath, place: KeyPlace, tell: Callable[[str], None], *, fresh: bool
+) -> None:
     """Before anything is sealed. Who starts over may do so with another store."""
     if not _same(folder, place):
         if not fresh:
@@ -44,7 +46,7 @@ def _another(place: KeyPlace) -> ConfigError:
     )
 
 
-def _same(folder: Path, place: KeyPlace) -> bool:
+def _same(folder: AnyPath, place: KeyPlace) -> bool:
     note = folder / NOTE
     return not note.exists() or (place.there and note.read_text() == _name(place))
 

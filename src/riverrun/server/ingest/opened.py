@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -17,6 +16,7 @@ from riverrun.compiler.shape import source_of
 from riverrun.config import Settings
 from riverrun.config_tables import NAME, Intake
 from riverrun.errors import Location, ProgramError
+from riverrun.far import AnyPath, FarPath
 from riverrun.formats.json import Json
 from riverrun.formats.known import FORMATS
 from riverrun.kernels.program import ReadTopic
@@ -130,15 +130,16 @@ class OpenTopics:
         if gone or changed:
             self._open()
 
-    def _files(self) -> list[Path]:
-        return sorted(self.settings.checkpoint_root.glob(f"*/{PROGRAM}"))
+    def _files(self) -> list[AnyPath]:
+        root = self.settings.checkpoint_root
+        found = (each / PROGRAM for each in root.iterdir()) if root.is_dir() else ()
+        return sorted((each for each in found if each.exists()), key=str)
 
-    def _renewed(self, name: str, file: Path) -> bool:
+    def _renewed(self, name: str, file: AnyPath) -> bool:
         """Whether it has changed, and can be read: it may just be being written."""
         known = self._known.get(name)
         try:
-            facts = file.stat()
-            version = facts.st_mtime_ns, facts.st_size
+            version = _version(file)
             if not NAME.fullmatch(name) or (known and known.version == version):
                 return False
             self._known[name] = _application(version, json.loads(file.read_text()), file)
@@ -168,7 +169,15 @@ class OpenTopics:
             yield from each.readers
 
 
-def _application(version: Version, shape: dict[str, Any], file: Path) -> Application:
+def _version(file: AnyPath) -> Version:
+    """What changes with the file."""
+    if isinstance(file, FarPath):
+        return hash(file.read_bytes()), 0
+    facts = file.stat()
+    return facts.st_mtime_ns, facts.st_size
+
+
+def _application(version: Version, shape: dict[str, Any], file: AnyPath) -> Application:
     found = Application(version, {}, {})
     for topic, kept in shape["sources"].items():
         if "filled_by" in kept:

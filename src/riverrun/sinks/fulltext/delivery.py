@@ -25,7 +25,7 @@ from riverrun.sinks.fulltext.reading import texts, typed
 from riverrun.sinks.fulltext.renewal import IndexRenewal, last_batch
 from riverrun.sinks.fulltext.sink import SearchIndex
 from riverrun.sinks.journal import Journal
-from riverrun.sinks.progress import done
+from riverrun.sinks.progress import compared, done, progress_of
 
 BEGUN = (FIRST, f"{CURRENT}.tmp")
 """What a run leaves that was killed before the index was there."""
@@ -118,6 +118,13 @@ class SearchFolder(Destination):
                 with shard.held(part.application):
                     shard.drop(keys)
         return True
+
+    def compare(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> None:
+        rows = load(found, self.place.layout(), evaluator) if found else None
+        shard = self.place.shard(part.checkpoint, part.task)
+        with shard.held(part.application):
+            now = rows.progress(part) if rows else progress_of(part, [])
+            done(compared(part), shard.progress(), now)
 
     def finish(self, batch: int, receipts: Sequence[Any]) -> None:
         """Shards of other checkpoints that have nothing left are removed."""

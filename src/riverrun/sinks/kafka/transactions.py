@@ -29,7 +29,14 @@ from riverrun.outputs import Evaluator, Owner, Part, Rows
 from riverrun.partitions import Partition, Range
 from riverrun.sinks.kafka.compacted import settled
 from riverrun.sinks.kafka.records import PRODUCER, Encoded, KafkaTopicsWritten, encoded, send
-from riverrun.sinks.progress import Progress, done, progress_of, refuse_if_fenced
+from riverrun.sinks.progress import (
+    Compared,
+    Progress,
+    compared,
+    done,
+    progress_of,
+    refuse_if_fenced,
+)
 
 PARTITIONS = 16
 """Of the progress topic. Tasks share them; each reads only its own."""
@@ -143,6 +150,9 @@ class KafkaExactlyOnce(KafkaTopicsWritten):
                     ) from error
                 time.sleep(PAUSE)
 
+    def compare(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> None:
+        self.deliver(compared(part), found, evaluator)
+
     def last_batch(self, owner: Owner) -> int | None:
         topic, own = progress_topic(owner.application), f"{owner.checkpoint}/".encode()
         ranges = settled(self.topics, [Partition(topic, number) for number in range(PARTITIONS)])
@@ -162,7 +172,9 @@ class KafkaExactlyOnce(KafkaTopicsWritten):
             self.begin(part)
             holding = self.held.pop((part.application, part.task))
         writer = holding.writer.result()
-        if not (holding.fresh and done(part, writer.stored, progress)):
+        if not (
+            (holding.fresh or isinstance(part, Compared)) and done(part, writer.stored, progress)
+        ):
             producer = writer.producer
             producer.begin_transaction()
             send(writer.sending, outputs, self.limits)

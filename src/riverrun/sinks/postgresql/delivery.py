@@ -29,7 +29,7 @@ from riverrun.sinks.postgresql.load import Load, Loader, Piece, progress
 from riverrun.sinks.postgresql.renewal import PostgresRenewal
 from riverrun.sinks.postgresql.statements import copy, last_batch, names, same_keys, staged
 from riverrun.sinks.postgresql.tables import table_name
-from riverrun.sinks.progress import Progress, done, refuse_if_fenced, taken_over
+from riverrun.sinks.progress import Compared, Progress, compared, done, refuse_if_fenced, taken_over
 
 SESSION = (
     "SELECT set_config('TimeZone', 'UTC', true), set_config('application_name', %s, true),"
@@ -75,6 +75,9 @@ class PostgresDatabase(Destination):
             loader = Loader(part, found, evaluator, background)
             retried(lambda: self._attempt(part, loader), lost=LOST, where=self.where)
 
+    def compare(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> None:
+        self.deliver(compared(part), found, evaluator)
+
     def finish(self, batch: int, receipts: Sequence[Any]) -> None:
         """Tasks do it all."""
 
@@ -109,7 +112,7 @@ class PostgresDatabase(Destination):
                 refuse_if_fenced(part, _latest_run(self.connection, part.application))
                 exact = (tables.exact(self.connection, each) for each in loader.outputs)
                 loads = loader.loads(tuple(exact))
-                if _claim(self.connection, part):
+                if not isinstance(part, Compared) and _claim(self.connection, part):
                     for each in loads:
                         self._write(self.connection, each, part.tick)
                     _note(self.connection, part, progress(part, loads))

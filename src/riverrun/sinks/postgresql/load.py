@@ -19,6 +19,7 @@ from riverrun.outputs import Evaluator, OutputSpec, Part, Rows
 from riverrun.schema import nested
 from riverrun.sinks.database import VERSION, Changes
 from riverrun.sinks.postgresql.binary import BEGIN, END, binary, possible
+from riverrun.sinks.postgresql.storable import storable
 from riverrun.sinks.postgresql.tables import types_of
 from riverrun.sinks.progress import Progress, checksum
 
@@ -31,6 +32,7 @@ class Piece:
     """Rows, or keys of rows, in lots. Each is made when it is first asked for."""
 
     def __init__(self, output: OutputSpec, rows: pa.Table | None, form: Format) -> None:
+        rows = storable(output, rows) if rows else None
         self.format, self.rows = form, rows.num_rows if rows else 0
         self.nulls = any(column.null_count for column in rows.columns) if rows else False
         self._lots: list[bytes] = []

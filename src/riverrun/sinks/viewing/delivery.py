@@ -29,9 +29,12 @@ from riverrun.outputs import (
     Renewal,
     Rows,
     Standing,
+    Swapped,
     Ways,
     together,
 )
+from riverrun.sinks.progress import compared
+from riverrun.sinks.viewing import handing
 from riverrun.sinks.viewing.notes import (
     BEGINNING,
     CHANGE,
@@ -123,6 +126,12 @@ class Views(Destination):
             part, [*rows, (self._changes, pa.concat_tables(changes))], evaluator
         )
 
+    def compare(self, part: Part, found: Sequence[Rows], evaluator: Evaluator) -> None:
+        if found:
+            self.deliver(compared(part), found, evaluator)
+        else:
+            self.tables.compare(part, [], evaluator)
+
     def finish(self, batch: int, receipts: Sequence[Any]) -> None:
         """See `note`."""
 
@@ -162,6 +171,22 @@ class Views(Destination):
         """None: followers would not be told of what it changes."""
         return None
 
+    def handed_over(self, source: OutputSpec, place: OutputSpec, owner: Owner) -> Swapped:
+        """Nothing is done twice: what was handed over is the owner's."""
+        views = source, place
+        found = handing.difference(self.store, self.tables, views, owner)
+        old, new = _view(source).view, _view(place).view
+        with self.store.transaction() as execute:
+            whose = execute("SELECT application FROM riverrun_views WHERE name = ?", new)
+            if found or whose != [(owner.application,)]:
+                handing.copy_rows(execute, self.store, source, place)
+                batch = handing.give(execute, owner, old, new)
+                if batch is not None:
+                    at = new, owner.checkpoint, batch, 0
+                    told = [(*at, n, key, row) for n, (key, row, _) in enumerate(found)]
+                    _insert(execute, CHANGES, _table_of(told))
+        return handing.swapped(found)
+
     def close(self) -> None:
         self.tables.close()
 
@@ -196,6 +221,12 @@ def _changes(part: Part, output: OutputSpec, rows: pa.Table, evaluator: Evaluato
             "value": found["value"].cast(pa.string()),
         }
     )
+
+
+def _table_of(told: list[tuple[Any, ...]]) -> pa.Table:
+    names = CHANGE.names
+    columns = zip(*told, strict=True) if told else [()] * len(names)
+    return pa.table([pa.array(each) for each in columns], names=list(names))
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from riverrun import private
 from riverrun.errors import InputError
+from riverrun.far import AnyPath, FarPath
 from riverrun.sources.folders.rows import ENDINGS, index
 
 SETTLED = 1.0
@@ -41,24 +42,30 @@ class Entry:
 class Ledger:
     """Of one stream. The driver adds to it; tasks only read."""
 
-    file: Path
+    file: AnyPath
     entries: list[Entry] = field(default_factory=list)
     read_up_to: int = 0
 
     def load(self) -> None:
         """What was noted since the last time; a line that was cut off by a crash was never used."""
-        size = self.file.stat().st_size if self.file.exists() else 0
+        size = _size(self.file)
         if size < self.read_up_to:  # the application has started over
             self.entries, self.read_up_to = [], 0
         if not size:
             return
+        for line in self._new_lines():
+            if not line.endswith(b"\n"):
+                break
+            self.entries.append(Entry(**json.loads(line)))
+            self.read_up_to += len(line)
+
+    def _new_lines(self) -> Iterator[bytes]:
+        if isinstance(self.file, FarPath):
+            yield from self.file.read_bytes()[self.read_up_to :].splitlines(keepends=True)
+            return
         with self.file.open("rb") as file:
             file.seek(self.read_up_to)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break
-                self.entries.append(Entry(**json.loads(line)))
-                self.read_up_to += len(line)
+            yield from file
 
     @property
     def end(self) -> int:
@@ -82,12 +89,17 @@ class Ledger:
             self._note(made)
 
     def _note(self, entries: Sequence[Entry]) -> None:
-        private.folder(self.file.parent)
-        with private.opened(self.file, "a") as file:
-            file.truncate(self.read_up_to)
-            file.write("".join(json.dumps(asdict(each)) + "\n" for each in entries))
-            file.flush()
-            os.fsync(file.fileno())
+        text = "".join(json.dumps(asdict(each)) + "\n" for each in entries)
+        if isinstance(self.file, FarPath):  # nothing can be added there: it is written anew
+            before = self.file.read_bytes()[: self.read_up_to] if self.read_up_to else b""
+            self.file.write_bytes(before + text.encode())
+        else:
+            private.folder(self.file.parent)
+            with private.opened(self.file, "a") as file:
+                file.truncate(self.read_up_to)
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
         self.load()
 
     def pieces(self, start: int, end: int) -> Iterator[tuple[Entry, int, int]]:
@@ -99,6 +111,12 @@ class Ledger:
                 break
             if low < high:
                 yield each, low, high
+
+
+def _size(file: AnyPath) -> int:
+    if isinstance(file, FarPath):
+        return file.size()
+    return file.stat().st_size if file.exists() else 0
 
 
 def _files(pattern: str) -> list[Path]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from riverrun.control import Command
 from riverrun.errors import ProgramError
+from riverrun.far import AnyPath
 from riverrun.kafka.control import ControlLog
 from riverrun.kafka.lag import LAG, LagBook
 from riverrun.kafka.records import columns_of
@@ -41,10 +42,10 @@ class Folder:
 
     pattern: str
     schema: Schema
-    ledger: Path
+    ledger: AnyPath
 
 
-def folders(program: Program, checkpoint: Path) -> dict[str, Folder]:
+def folders(program: Program, checkpoint: AnyPath) -> dict[str, Folder]:
     return {
         each.topic: Folder(each.files, each.fields, checkpoint / FILES / f"{each.topic}.jsonl")
         for each in program.sources
@@ -53,7 +54,7 @@ def folders(program: Program, checkpoint: Path) -> dict[str, Folder]:
 
 
 @cache
-def _ledger(file: Path) -> Ledger:
+def _ledger(file: AnyPath) -> Ledger:
     return Ledger(file)
 
 

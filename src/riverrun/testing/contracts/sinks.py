@@ -117,6 +117,11 @@ class Run:
         found = [(self.output, rows)]
         return self.destination.deliver(replace(part, **facts), found, self.evaluator)
 
+    def compare(self, batch: int, rows: pa.Table | None) -> None:
+        part = Part(self.stand.application, self.checkpoint, self.number, batch, 0, tick=batch)
+        found = [] if rows is None else [(self.output, rows)]
+        self.destination.compare(part, found, self.evaluator)
+
     def write(self, batch: int, rows: pa.Table, **facts: Any) -> None:
         self.destination.finish(batch, [None, self.deliver(batch, rows, **facts)])
 
@@ -170,6 +175,20 @@ class SinkContract(ABC):
             with pytest.raises(CheckpointError) if stand.exact(run.output) else nullcontext():
                 run.write(0, other)
         run.write(0, stream(2), keep_written=True)
+        stand.assert_holds(run.output, counts(1, 2))
+
+    def test_a_part_is_compared_and_nothing_is_written(self, stand: Stand) -> None:
+        """Where a batch is committed as a whole, or not noted, tasks have nothing to compare."""
+        run = Run(stand, stand.stream("compared")).begin()
+        run.write(0, stream(1, 2))
+        run.destination = run.another_process()
+        run.compare(0, stream(1, 2))
+        run.compare(1, stream(3))
+        run.compare(1, None)
+        noticed = type(run.destination).compare is not Destination.compare
+        for other in (stream(1), None):
+            with pytest.raises(CheckpointError) if noticed else nullcontext():
+                run.compare(0, other)
         stand.assert_holds(run.output, counts(1, 2))
 
     def test_rows_of_a_table_replace_and_delete_by_key(self, stand: Stand) -> None:

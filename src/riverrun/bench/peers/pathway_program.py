@@ -1,0 +1,67 @@
+"""Pathway: tables in Python over an engine in Rust, with persistence."""
+
+import json
+import os
+
+import pathway as pw
+
+PLAN = json.loads(os.environ["PLAN"])
+CLIENT = {
+    "bootstrap.servers": PLAN["brokers"],
+    "group.id": PLAN["output"],
+    "auto.offset.reset": "earliest",
+}
+
+
+class View(pw.Schema):
+    user: str
+    page: str
+    ms: float
+    at: int
+
+
+class User(pw.Schema):
+    id: str = pw.column_definition(primary_key=True)
+    country: str
+
+
+def read(topic, schema):
+    return pw.io.kafka.read(
+        CLIENT, topic=topic, schema=schema, format="json", autocommit_duration_ms=500, name=topic
+    )
+
+
+def counted(views):
+    return views.windowby(
+        pw.this.at,
+        window=pw.temporal.tumbling(duration=10_000),
+        behavior=pw.temporal.exactly_once_behavior(shift=1_000),
+        instance=pw.this.user,
+    ).reduce(
+        user=pw.this._pw_instance,
+        window_start=pw.this._pw_window_start,
+        views=pw.reducers.count(),
+        ms=pw.reducers.sum(pw.this.ms),
+    )
+
+
+def joined(views):
+    users = read(PLAN["table"], User)
+    return views.join(users, views.user == users.id).select(*views, users.country)
+
+
+def main():
+    views = read(PLAN["input"], View)
+    if PLAN["work"] == "filter":
+        rows = views.filter(pw.this.ms >= 500)
+    else:
+        rows = counted(views) if PLAN["work"] == "count" else joined(views)
+    pw.io.kafka.write(rows, CLIENT, PLAN["output"], format="json")
+    backend = pw.persistence.Backend.filesystem(PLAN["state"])
+    pw.run(
+        monitoring_level=pw.MonitoringLevel.NONE,
+        persistence_config=pw.persistence.Config(backend, snapshot_interval_ms=5_000),
+    )
+
+
+main()

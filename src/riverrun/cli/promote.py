@@ -1,0 +1,90 @@
+"""`riverrun promote`: the version whose results are public, from a position of the input on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from riverrun.app import App
+from riverrun.cli import options, say_json
+from riverrun.cli.program_file import load_app
+from riverrun.config import Settings
+from riverrun.durations import microseconds
+from riverrun.errors import InputError
+from riverrun.versions import CURRENT, Version
+
+if TYPE_CHECKING:
+    from riverrun.runtime.promote import Promoted
+
+
+@click.command("promote")
+@click.argument("app")
+@click.argument("version")
+@click.option(
+    "--within", default="2 minutes", show_default=True, metavar="DURATION",
+    help="How long both may take to say where they stand; then it is given up.",
+)  # fmt: skip
+@options.brokers_option
+@options.json_option
+def command(app: str, version: str, *, within: str, brokers: str | None, as_json: bool) -> None:
+    """Make VERSION of APP the one whose results are public, and back: `current` is what `riverrun
+    run` runs.
+
+    Both run. The one that is public now is so up to a position of the input, the other from there
+    on; tables get their difference. Killed at any moment, the same command goes on.
+
+    \b
+    riverrun promote shop v2
+    riverrun promote shop current
+    """
+    # Spark only when it is needed
+    from riverrun.embedded import kafka  # noqa: PLC0415
+    from riverrun.runtime.deployments import require  # noqa: PLC0415
+    from riverrun.runtime.promote import Promote  # noqa: PLC0415
+
+    settings, patience = options.settings(brokers), microseconds(within, "--within") / 1e6
+    named = Version(app, CURRENT) if version == CURRENT else Version.named(app, version)
+    if named.name != CURRENT:
+        require(settings, named)
+    promote = Promote(settings, kafka.ensure(settings), named, _tell)
+    if not promote.going_on():
+        promote.require_running()
+        both = (promote.former, named)
+        promote.require({each.name: _program(each, settings) for each in both})
+        promote.caught_up()
+        promote.ask()
+    found = promote.wait(patience)
+    if as_json:
+        say_json(found.as_dict())
+    else:
+        _show(found)
+
+
+def _program(version: Version, settings: Settings) -> App:
+    # Spark only when it is needed
+    from riverrun.runtime import deployments, runs  # noqa: PLC0415
+
+    if version.name == CURRENT:
+        file = runs.last(settings.checkpoint_of(version.application)).get("program")
+        if not file:
+            raise InputError(f"{version.of} has not run here")
+    else:
+        file = deployments.require(settings, version).file
+    found = load_app(Path(file))
+    if found.name != version.of:
+        raise InputError(f"the program of {version.name} is another now", where=file)
+    return found
+
+
+def _tell(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def _show(found: Promoted) -> None:
+    places = ", ".join(f"{name} {end:,}" for name, end in sorted(found.at.items()))
+    click.echo(
+        f"{found.version} of {found.application} is public from {places} on; {found.former} was"
+        f" up to there. The switch took {found.seconds:.1f} s"
+    )

@@ -42,6 +42,8 @@ class Options:
     match_numbers: Duration | None = None
     on_arrival: bool = False
     on_error: OnError | None = None
+    live: bool = False
+    """Whether the pattern comes while a job runs."""
 
 
 def match(rows: Node, text: str, options: Options, at: Location) -> Step:
@@ -77,7 +79,7 @@ def read(
     every = found.skip.mode == "every match"
     variables = _variables(found, tree, instead or {})
     own = None if instead is None else _own_rows(found, variables, instead)
-    scope = Scope(source, schema, _names(found, variables), own)
+    scope = Scope(source, schema, _names(found, variables), own, options.live)
     columns = Columns()
     defines = {each.name.lower(): each for each in found.defines}
     conditions = conditions_of(scope, [defines.get(name.lower()) for name in variables], columns)

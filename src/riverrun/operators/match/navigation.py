@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 from riverrun.errors import ProgramError
 from riverrun.kernels import sql
+from riverrun.operators.match.bounded import require_bounded
 from riverrun.operators.match.clauses import Expression
 from riverrun.operators.match.text import Text
 from riverrun.operators.match.trees import (
@@ -94,12 +95,16 @@ class Scope:
     """Variables and subsets, in small letters, with the numbers of the variables they are of."""
     own: tuple[int, ...] | None = None
     """The variables of rows that are in a match, if some are only passed over."""
+    live: bool = False
+    """Whether expressions come while a job runs."""
 
     def read(self, expression: Expression, *, final: bool, measure: bool) -> Tree:
         """`final`: whether values are those of the whole match unless RUNNING is said."""
         text, modes = self._without_modes(expression)
         given = Expression(text, expression.begin)
         tree = tree_of(self.source, given, self.schema.names)
+        if self.live:
+            require_bounded(self.source, tree)
         if "FINAL" in modes.values() and not measure:
             place = next(place for place, mode in modes.items() if mode == "FINAL")
             raise self.source.error(

@@ -12,9 +12,7 @@ from riverrun.errors import Location, ProgramError
 from riverrun.kernels import sql
 from riverrun.kernels.functions import Function
 from riverrun.kernels.letters import OnError
-from riverrun.operators.match import trees
 from riverrun.operators.match.automaton import MATCH, TIMEOUT, Automaton
-from riverrun.operators.match.bounded import require_bounded
 from riverrun.operators.match.building import Options, read
 from riverrun.operators.match.clauses import Clauses, clauses_of, shaping
 from riverrun.operators.match.kernel import Match
@@ -105,11 +103,9 @@ def shape_of(frame: Frame, rule: Rule, functions: tuple[Function, ...]) -> Shape
     require_same(source, places, rule.types)
     found = checked_clauses(frame, clauses_of(source, keyed=True))
     schema = schema_with(frame.entering.visible, rule.types, at)
-    if rule.template is None:  # those are the program's own
-        for each in (*found.defines, *found.measures):
-            require_bounded(source, trees.tree_of(source, each.holds, schema.names))
     tree = tree_of(source, found.pattern)
-    options = Options(max_rows=frame.max_rows, timeouts=frame.timeouts)
+    live = rule.template is None  # templates are the program's own
+    options = Options(max_rows=frame.max_rows, timeouts=frame.timeouts, live=live)
     made = read(schema, found, tree, options)
     if made.measures.numbered:
         raise source.error("a rule has no MATCH_NUMBER", rule.text.upper().find("MATCH_NUMBER"))

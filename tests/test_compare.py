@@ -92,6 +92,31 @@ def by_duckdb(given: list[dict], column: str = "coalesce(a.slot, b.slot)") -> li
         ).fetchall()
 
 
+def assert_compared_at_a_point(riverrun, name):
+    """One that neither stands at. Streams are compared, too."""
+    at = f"{name}-clicks/0=500"
+    told = riverrun("compare", name, "current", "v2", "--at", at, "--json")
+    assert told.code == 1, told.err
+    found = {each["output"]: each for each in json.loads(told.out)["compared"]}
+    assert json.loads(told.out)["left_out"] == {}
+    each = found[f"{name}-minutes"]
+    counts = [each[side]["rows"] for side in ("first", "second")]
+    wanted, windows = by_duckdb(clicks(0, 500), "0")[0][1:], by_duckdb(clicks(0, 500))
+    assert (*counts, each["missing"], each["extra"], each["other"]) == wanted
+    differing = [w[1:] for w in windows if any(w[3:])]
+    assert [(*w.values(),)[1:] for w in each["windows"]] == differing
+    assert found[f"{name}-copies"]["same"]
+    assert found[f"{name}-copies"]["first"]["rows"] == 500
+    text = riverrun("compare", name, "v2", "current", f"{name}_users", "--at", at)
+    assert "more than one output" in text.err
+    text = riverrun("compare", name, "v2", "current", f"view:{name}_users", "--at", at)
+    assert text.out.splitlines()[1] == f"  v2: its program; {name}-clicks/0 up to 500"
+    text = riverrun("compare", name, "v2", "current", "--at", f"{name}-orders/0=5")
+    assert "the program reads no such partition" in text.err
+    text = riverrun("compare", name, "v2", "current", "--at", "noon")
+    assert "--at" in text.err
+
+
 @pytest.mark.broker
 @pytest.mark.spark
 @pytest.mark.usefixtures("postgres")
@@ -144,6 +169,8 @@ def test_versions_are_compared_in_every_store_at_the_positions_that_each_has_com
     once(program)
     text = riverrun("compare", name, "v2", "current", f"view:{name}_users")
     assert (text.code, text.out.splitlines()[0]) == (0, f"view:{name}_users: the same 4 rows")
+
+    assert_compared_at_a_point(riverrun, name)
 
 
 def test_a_version_is_compared_with_another_one_that_is_there(riverrun):

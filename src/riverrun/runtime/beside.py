@@ -79,7 +79,7 @@ def replay(
             got="; ".join(lost),
             hint="a later --from, or --anyway to replay what is left",
         )
-    gaps = [*lost, *_doubts(app, sources, client)]
+    gaps = [*lost, *doubts(app, sources, client)]
     private.folder(folder)
     note = json.dumps({**about, "span": span.logged(), "gaps": gaps}, indent=1)
     private.write(folder / NOTED, note)
@@ -145,7 +145,8 @@ def _topics_of(into: str, client: Mapping[str, str]) -> list[str]:
     return [each.name for each in admin.topics(client) if each.name.startswith(f"{into}.")]
 
 
-def _doubts(app: App, sources: Sequence[ReadTopic], client: Mapping[str, str]) -> Iterator[str]:
+def doubts(app: App, sources: Sequence[ReadTopic], client: Mapping[str, str]) -> Iterator[str]:
+    """Why a program that is run again may not give what it gave."""
     for topic in sorted({real(s.topic) for s in sources if not from_files(s.topic)}):
         if compacted(admin.settings(client, topic)):
             yield f"{topic} is compacted: records that later ones replaced may be gone"

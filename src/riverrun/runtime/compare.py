@@ -41,7 +41,8 @@ class Stood:
     version: str
     output: str
     """What the output is called there."""
-    batch: int
+    batch: int | None
+    """None where its results were made for this."""
     rows: int
     read: Mapping[str, int]
     """Of the topics that both read: the next offset of each partition."""
@@ -116,8 +117,7 @@ def shared(first: Side, second: Side, name: str | None) -> list[str]:
 
 def compare(name: str, first: Side, second: Side, settings: Settings, *, limit: int) -> Compared:
     """An output of both. An InputError if it cannot be read back, or has another key."""
-    one, other = first.outputs[name], second.outputs[name]
-    output, columns = _common(name, one, other)
+    output, columns = in_common(name, first.outputs[name], second.outputs[name])
     theirs, mine = (opened(s.program, s.outputs[name], settings) for s in (first, second))
     with (
         theirs.scratch() as folder,
@@ -125,21 +125,28 @@ def compare(name: str, first: Side, second: Side, settings: Settings, *, limit: 
     ):
         with theirs.standing() as (batch, found):
             _each(found, both.expect)
-            stood = batch, theirs
+            one = _stood(first, batch, theirs, second.program)
         with mine.standing() as (batch, found):
             _each(found, both.find)
-            stands = batch, mine
-        both.compare()
-        counts = both.counts()
-        return Compared(
-            name,
-            _stood(first, *stood, counts.pop("wanted"), second.program),
-            _stood(second, *stands, counts.pop("found"), first.program),
-            **counts,
-            columns=columns,
-            windows=both.windows(WINDOW, limit) if WINDOW in output.schema else [],
-            differences=list(both.differences(limit)),
-        )
+            other = _stood(second, batch, mine, first.program)
+        return compared(name, one, other, both, columns, limit=limit)
+
+
+def compared(
+    name: str, one: Stood, other: Stood, both: Comparison, columns: Columns, *, limit: int
+) -> Compared:
+    """Of all rows of both, which the comparison has by now."""
+    both.compare()
+    counts = both.counts()
+    return Compared(
+        name,
+        replace(one, rows=counts.pop("wanted")),
+        replace(other, rows=counts.pop("found")),
+        **counts,
+        columns=columns,
+        windows=both.windows(WINDOW, limit) if WINDOW in both.output.schema else [],
+        differences=list(both.differences(limit)),
+    )
 
 
 def _each(found: Standing, take: Any) -> None:
@@ -147,7 +154,8 @@ def _each(found: Standing, take: Any) -> None:
         take(rows)
 
 
-def _common(name: str, one: OutputSpec, other: OutputSpec) -> tuple[OutputSpec, Columns]:
+def in_common(name: str, one: OutputSpec, other: OutputSpec) -> tuple[OutputSpec, Columns]:
+    """The output with the columns that are compared; an InputError if rows have another key."""
     if (one.key, one.table) != (other.key, other.table):
         raise InputError(
             f"the output {name!r} has another key",
@@ -165,8 +173,8 @@ def _common(name: str, one: OutputSpec, other: OutputSpec) -> tuple[OutputSpec, 
     return replace(other, name=name, schema=kept), columns
 
 
-def _stood(side: Side, batch: int, target: Target, rows: int, others: Program) -> Stood:
+def _stood(side: Side, batch: int, target: Target, others: Program) -> Stood:
     topics = {source.topic for source in others.sources} - {*side.program.own_topics}
     ends = target.batches.at(batch).ends if batch >= 0 else dict[Partition, int]()
     read = {each: end for each, end in ends.items() if each.topic in topics}
-    return Stood(side.version, target.output.name, batch, rows, as_texts(read))
+    return Stood(side.version, target.output.name, batch, 0, as_texts(read))

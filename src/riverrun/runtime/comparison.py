@@ -70,6 +70,7 @@ class Comparison:
         own = duckdb.connect(str(folder / "comparison.duckdb"))
         own.execute(f"SET memory_limit='{MEMORY}'; SET temp_directory='{folder / 'spilled'}'")
         own.execute("CREATE TABLE told (k VARCHAR, v VARCHAR, place BIGINT)")
+        own.execute("CREATE TABLE taken (k VARCHAR, v VARCHAR, place BIGINT)")
         own.execute("CREATE TABLE stood (k VARCHAR, v VARCHAR)")
         self.own = own
 
@@ -79,12 +80,19 @@ class Comparison:
     def want(self, rows: pa.Table) -> None:
         """What a batch of the log tells: later ones replace. A key's old and new row come
         together, and the new one counts."""
+        self._change("told", rows)
+
+    def take(self, rows: pa.Table) -> None:
+        """What a batch of the other version tells, in place of what stands."""
+        self._change("taken", rows)
+
+    def _change(self, table: str, rows: pa.Table) -> None:
         self.told += 1
         made = comparable(self.output, rows, self.evaluator)
         query = f"SELECT k, v, {self.told} FROM made"
         if self.output.table:
             query = f"SELECT k, any_value(v) FILTER (__op > 0), {self.told} FROM made GROUP BY k"
-        self._insert("told", query, made)
+        self._insert(table, query, made)
 
     def expect(self, rows: pa.Table) -> None:
         """What stands elsewhere, in place of what the log tells."""
@@ -104,15 +112,21 @@ class Comparison:
     def compare(self) -> None:
         """A key that is there more often than it should be has a number: each counts for itself."""
         numbered = "row_number() OVER (PARTITION BY k ORDER BY v) AS n"
-        last = "SELECT k, arg_max_null(v, place) AS v FROM told GROUP BY k"
-        wanted = f"SELECT * FROM ({last}) WHERE v IS NOT NULL" if self.output.table else "FROM told"
+        self.own.execute(f"INSERT INTO stood {self._standing('taken')}")
         self.own.execute(
             "CREATE TABLE pairs AS SELECT coalesce(w.k, f.k) AS k, coalesce(w.n, f.n) AS n,"
             " w.v AS wanted, f.v AS found FROM"
-            f" (SELECT k, v, {numbered} FROM ({wanted})) w FULL JOIN"
+            f" (SELECT k, v, {numbered} FROM ({self._standing('told')})) w FULL JOIN"
             f" (SELECT k, v, {numbered} FROM stood) f ON w.k = f.k AND w.n = f.n"
         )
         self._judge()
+
+    def _standing(self, table: str) -> str:
+        """What all that was told comes to."""
+        if not self.output.table:
+            return f"SELECT k, v FROM {table}"
+        last = f"SELECT k, arg_max_null(v, place) AS v FROM {table} GROUP BY k"
+        return f"SELECT * FROM ({last}) WHERE v IS NOT NULL"
 
     def _judge(self) -> None:
         """Rows that are written differently and say the same are the same."""

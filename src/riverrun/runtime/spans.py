@@ -42,6 +42,12 @@ class Asked:
         end, until = _parsed(ends, "--to")
         return Asked(None if start == BEGINNING else start, end, begins, until)
 
+    @staticmethod
+    def up_to(point: Sequence[str], option: str) -> Asked:
+        """From the beginning to a time, or to offsets."""
+        end, until = _parsed(point, option)
+        return Asked(end=end, ends=until)
+
 
 def _parsed(given: Sequence[str], option: str) -> tuple[str | None, tuple[tuple[str, int], ...]]:
     times = [each for each in given if "=" not in each]

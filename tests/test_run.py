@@ -181,3 +181,13 @@ def test_what_is_missing_is_one_clear_error_before_spark_starts(
     assert outcome.err.startswith("error: ")
     assert fact in outcome.err
     assert "hint:" in outcome.err
+
+
+@pytest.mark.spark
+def test_a_connection_that_a_stopped_query_breaks_off_is_told_in_the_log_alone(spark, capfd):
+    try:
+        raise EOFError("broken off")
+    except EOFError:
+        spark.session.sparkContext._accumulatorServer.handle_error(None, None)
+    assert capfd.readouterr() == ("", "")
+    assert "EOFError: broken off" in (spark.folder / "spark.log").read_text()

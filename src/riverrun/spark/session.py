@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -279,7 +280,15 @@ def _created(
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, before)  # PySpark puts one of its own there
+    accumulators: Any = session.sparkContext._accumulatorServer
+    accumulators.handle_error = partial(_note_error, folder / "spark.log")
     return session
+
+
+def _note_error(log: Path, *_connection: object) -> None:
+    """A query that is stopped amid a batch breaks a connection off: that is nothing to tell."""
+    with private.opened(log, "a") as file:
+        file.write(traceback.format_exc())
 
 
 def _gateway(given: Path, nice: int) -> Any:

@@ -160,14 +160,17 @@ def test_columns_of_mariadb_have_the_types_that_records_hold(described, type):
 
 
 class Answers(BaseHTTPRequestHandler):
-    """Busy once, then refuses."""
+    """Busy twice, which it says with two codes, then refuses."""
 
     asked: list[str | None] = []
 
     def do_GET(self) -> None:
         self.asked.append(self.headers["Authorization"])
-        code = {1: 409, 2: 404}.get(len(self.asked), 400)
-        body = json.dumps({"error_code": code, "message": "Connector\n configuration is invalid"})
+        code = {1: 409, 2: 500, 3: 404}.get(len(self.asked), 400)
+        message = "Connector\n configuration is invalid"
+        if code == 500:
+            message = "Request cannot be completed because a rebalance is expected"
+        body = json.dumps({"error_code": code, "message": message})
         self.send_response(code)
         self.end_headers()
         self.wfile.write(body.encode())
@@ -194,7 +197,7 @@ def test_a_busy_connect_is_asked_again_and_its_refusal_is_told_without_the_passw
         rest.get("connectors", "a/b")
     assert "secret" not in str(caught.value)
     assert f"127.0.0.1:{busy}/connectors/a%2Fb" in str(caught.value.where)
-    assert Answers.asked == ["Basic YW5uOnNlY3JldA=="] * 3
+    assert Answers.asked == ["Basic YW5uOnNlY3JldA=="] * 4
 
 
 def test_a_connect_that_is_away_is_one_clear_error():

@@ -20,6 +20,9 @@ ATTEMPT = timedelta(seconds=95)
 """A worker gives up on a request after 90 seconds, and says so."""
 AGAIN = (409, 503)
 NONE = 404
+FAILED = 500
+DEALING = b"a rebalance is expected"
+"""In the message of a worker that is about to deal out its tasks."""
 
 
 class Rest:
@@ -59,7 +62,7 @@ class Rest:
         give_up_at = time.monotonic() + PATIENCE.total_seconds()
         while True:
             answer = self._request(method, where, body)
-            if answer.status not in AGAIN or time.monotonic() > give_up_at:
+            if not _busy(answer) or time.monotonic() > give_up_at:
                 break
             time.sleep(0.2)
         if answer.status == NONE:
@@ -83,6 +86,11 @@ class Rest:
                 got=str(error).partition(": ")[2] or error,
                 hint="is it running, and is `connect` right? `riverrun up --connect` starts one",
             ) from error
+
+
+def _busy(answer: urllib3.BaseHTTPResponse) -> bool:
+    """A worker says it with one code or another."""
+    return answer.status in AGAIN or (answer.status == FAILED and DEALING in answer.data)
 
 
 def _shown(url: str) -> str:

@@ -21,7 +21,7 @@ from riverrun.spark.session import cores
 
 PARTITIONS = 4
 WAIT = 1800.0
-STREAMS = ("passed", "streams", "table", "fraud", "fraud_by_average", "endless_pattern")
+STREAMS = ("passed", "filtered", "streams", "table", "fraud", "fraud_by_average", "endless_pattern")
 """Kinds of programs whose output is a stream."""
 Batches = list[dict[str, Any]]
 Plan = dict[str, Any]
@@ -109,6 +109,12 @@ class Bench:
         self.report.figures[f"{name}: CPU us/event"] = round(cpu, 2)
         self.report.figures[f"{name}: first batch, s"] = batches[0]["seconds"]
         return rate
+
+
+def cpu_per_event(batches: Batches) -> float:
+    """Microseconds after the first batch, which warms up."""
+    events = sum(batch["events"] for batch in batches[1:])
+    return float((batches[-1]["cpu"] - batches[0]["cpu"]) / events * 1e6)
 
 
 def batches_of(plan: Plan) -> Batches:

@@ -54,6 +54,8 @@ def program(plan: dict[str, Any]) -> rr.App:
         _counted(views, "session", plan["emit"]).to(f"{plan['output']}-sessions")
     elif plan["kind"] == "passed":
         views.key_by("user").to(plan["output"])
+    elif plan["kind"] == "filtered":
+        views.where("ms >= 500").to(plan["output"])
     elif plan["kind"] in PATTERNS:
         views.match(PATTERNS[plan["kind"]]).to(plan["output"])
     elif plan["kind"] == "sliding":

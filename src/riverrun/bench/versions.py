@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from riverrun.bench import load
-from riverrun.bench.harness import Batches, Bench, Plan
+from riverrun.bench.harness import Bench, Plan, cpu_per_event
 from riverrun.bench.joins import clicks, searches
 from riverrun.bench.report import Report
 from riverrun.config import Settings
@@ -78,7 +78,7 @@ class VersionsBench(Bench):
             sides = ("other", "this") if turn % 2 else ("this", "other")
             for self.side in sides:
                 made = plan(f"{what}-{self.side}-{turn}")
-                cpu[self.side] = _cpu(self.finished(engine, made))
+                cpu[self.side] = cpu_per_event(self.finished(engine, made))
             ratios.append(cpu["this"] / cpu["other"])
             self.report.figures[f"{what}, pair {turn + 1}: CPU us/event, this / other"] = (
                 f"{cpu['this']:.2f} / {cpu['other']:.2f}"
@@ -87,12 +87,6 @@ class VersionsBench(Bench):
         self.report.figures[f"{what}: median ratio"] = round(statistics.median(ratios), 3)
         self.report.figures[f"{what}: 95 % of medians from"] = round(low, 3)
         self.report.at_most(f"{what}: upper end of the interval", 1.05, high)
-
-
-def _cpu(batches: Batches) -> float:
-    """Microseconds per event after the first batch, which warms up."""
-    events = sum(batch["events"] for batch in batches[1:])
-    return float((batches[-1]["cpu"] - batches[0]["cpu"]) / events * 1e6)
 
 
 def _interval(ratios: list[float]) -> tuple[float, float]:

@@ -40,6 +40,7 @@ def command() -> None:
     riverrun bench search
     riverrun bench speed --peers pyflink,kstreams,quix,bytewax,pathway,spark
     riverrun bench restart
+    riverrun bench profile
     riverrun bench versions ../before/src
     riverrun bench report docs/benchmarks
     """
@@ -264,6 +265,22 @@ def restart(**asked: Any) -> None:
     riverrun bench restart --small
     """
     _measure("restart", **asked)
+
+
+@command.command()
+@measured
+def profile(**asked: Any) -> None:
+    """Where each microsecond of an event goes from topic to topic, next to the least there can be.
+
+    2 million events: a filter, the windowed count of 100,000 keys, the join of two streams. Each
+    runs on Spark, then again in one process, where the classes that tasks use are timed; what Spark
+    takes beside them is the rest. The floor is read by librdkafka, decoded by DuckDB and the same
+    records produced. Takes about 5 minutes.
+
+    \b
+    riverrun bench profile --small
+    """
+    _measure("profile", **asked)
 
 
 @command.command()

@@ -183,7 +183,6 @@ def test_what_is_missing_is_one_clear_error_before_spark_starts(
     assert "hint:" in outcome.err
 
 
-@pytest.mark.spark
 def test_a_connection_that_a_stopped_query_breaks_off_is_told_in_the_log_alone(spark, capfd):
     try:
         raise EOFError("broken off")

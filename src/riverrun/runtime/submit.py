@@ -20,6 +20,7 @@ from riverrun.runtime import applications, checkpoint
 from riverrun.spark import executors, properties, session
 from riverrun.spark.executors import UNPACKED
 from riverrun.spark.far_jars import far_jars
+from riverrun.spark.jvm import JVM
 
 BEGINS_WITHIN = 180.0
 COMMAND = [sys.executable, "-c", "from riverrun.cli import entry; entry()"]
@@ -92,7 +93,7 @@ def _configuration(settings: Settings, chosen: executors.Environment) -> dict[st
         **session.bounded(settings),
         **session.EXECUTORS,
         **chosen.settings(),
-        "spark.driver.extraJavaOptions": session.JVM,
+        "spark.driver.extraJavaOptions": JVM,
         "spark.pyspark.python": python,
     }
     environ = {"RIVERRUN_MASTER": settings.master, "POLARS_MAX_THREADS": "1"}

@@ -35,10 +35,7 @@ from riverrun.embedded.java import Java
 from riverrun.errors import ServerError
 from riverrun.spark import executors, properties, zygote
 from riverrun.spark.far_jars import far_jars
-
-JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""The JVM moves few fat rows: the optimising compiler and the parallel collector only cost."""
-
+from riverrun.spark.jvm import JVM, log_option, temporary_option
 
 SHELL = "pyspark-shell"
 """The last argument of Spark's JVM."""
@@ -120,7 +117,8 @@ def start(
     # an ahead-of-time cache of all of Spark takes longer to write than it ever saves
     ahead_of_time = java.version >= class_archive.AHEAD_OF_TIME
     draft = None if ahead_of_time else class_archive.draft_of(archive)
-    options = " ".join([JVM, _log4j(folder), *class_archive.options(archive, draft)])
+    own = [log_option(folder), temporary_option(folder)]
+    options = " ".join([JVM, *own, *class_archive.options(archive, draft)])
     wanted = {**_wanted(folder, settings), "spark.driver.extraJavaOptions": options}
     zygotes = priority.giving_way(nice, partial(zygote.start, folder))
     python = str(zygotes or _plain_python(folder))
@@ -376,19 +374,3 @@ def _streams_to(log: Path) -> Iterator[None]:
         for number, stream in enumerate(ours, start=1):
             os.dup2(stream, number)
             os.close(stream)
-
-
-LOG4J = """rootLogger.level = warn
-rootLogger.appenderRef.out.ref = out
-appender.out.type = Console
-appender.out.name = out
-appender.out.target = SYSTEM_ERR
-appender.out.layout.type = PatternLayout
-appender.out.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
-"""
-
-
-def _log4j(folder: Path) -> str:
-    file = folder / "log4j2.properties"
-    private.write(file, LOG4J)
-    return f"-Dlog4j2.configurationFile={file}"

@@ -1,0 +1,33 @@
+"""Options of the JVM that Spark's driver runs in."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from riverrun import private
+
+JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""The JVM moves few fat rows: the optimising compiler and the parallel collector only cost."""
+
+LOG4J = """rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.target = SYSTEM_ERR
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+
+
+def log_option(folder: Path) -> str:
+    file = folder / "log4j2.properties"
+    private.write(file, LOG4J)
+    return f"-Dlog4j2.configurationFile={file}"
+
+
+def temporary_option(folder: Path) -> str:
+    """Where libraries are unpacked. A JVM that was killed leaves them, and the files of its
+    shuffles: they go now."""
+    shutil.rmtree(folder / "work", ignore_errors=True)
+    return f"-Djava.io.tmpdir={private.folder(folder / 'work' / 'tmp')}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import riverrun as rr
 from riverrun.partitions import Partition
 from riverrun.promotion import (
     ASKED,
@@ -15,6 +16,7 @@ from riverrun.promotion import (
     ahead_of,
     promotions,
 )
+from riverrun.runtime.promote import other_times
 from riverrun.sources.gate import Limit
 
 ZERO, ONE = Partition("clicks", 0), Partition("clicks", 1)
@@ -107,3 +109,21 @@ def test_x_is_ahead_of_both_and_one_for_all_readings_of_a_topic():
     found = promotions(log(*WHOLE[:3])).open
     assert found is not None
     assert found.limit(again) == 9
+
+
+def pages(lateness="5 seconds", emit="ready", *, table=False):
+    app = rr.App("shop")
+    views = app.stream("views", schema="page string, at timestamp", time="at", lateness=lateness)
+    window = views.group_by("page", name="pages").window(rr.tumbling("1 minute"), emit=emit)
+    counted = window.agg(n=rr.count())
+    (counted if table else counted.changes()).to("counts")
+    return app.program()
+
+
+def test_what_makes_versions_tell_streams_at_other_clocks_is_named():
+    assert list(other_times(pages(), pages())) == []
+    assert list(other_times(pages(), pages("1 second", "final"))) == [
+        "the topic views is read with another lateness",
+        "the step 'pages' has another emit",
+    ]
+    assert list(other_times(pages(table=True), pages("1 second", table=True))) == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +13,7 @@ from riverrun import exact
 from riverrun.app import App
 from riverrun.cli import options, say_json
 from riverrun.cli.grid import print_grid
-from riverrun.cli.program_file import load_app
+from riverrun.cli.program_file import load_version
 from riverrun.cli.progress import long_bar
 from riverrun.config import Settings
 from riverrun.errors import InputError
@@ -122,7 +121,7 @@ def _at(wanted: Wanted, point: tuple[str, ...]) -> Found:
     asked = Asked.up_to(point, "--at")
     programs = _programs(wanted)
     if CURRENT in wanted.versions:
-        programs[CURRENT] = _current(wanted)
+        programs[CURRENT] = load_version(Version(wanted.app, CURRENT), wanted.settings)
     at = point_of([programs[each] for each in wanted.versions], wanted.settings, asked)
     one, other = (side_at(programs[each], each) for each in wanted.versions)
     how = partial(compare_at, first=one, second=other, point=at, limit=wanted.limit)
@@ -158,28 +157,11 @@ def _programs(wanted: Wanted) -> dict[str, App]:
     found = {}
     for each in named:
         entry = require(wanted.settings, Version.named(app, each))
-        found[each] = load_app(Path(entry.file))
-        if found[each].name != app:
-            raise InputError(f"the program of {each} is another now", where=entry.file)
+        found[each] = load_version(Version(app, each), wanted.settings)
         if changed_since(entry):
             text = f"warning: {entry.file} is not what runs as {each}: outputs are looked for by it"
             click.secho(text, fg="yellow", err=True)
     return {CURRENT: found[named[0]], **found}
-
-
-def _current(wanted: Wanted) -> App:
-    """The program that `riverrun run` runs or has run, from its own file."""
-    # as above
-    from riverrun.runtime import runs  # noqa: PLC0415
-
-    app = wanted.app
-    file = runs.last(wanted.settings.checkpoint_of(app)).get("program")
-    if not file:
-        raise InputError(f"nothing is known of the application {app!r}", hint="has it run here?")
-    found = load_app(Path(file))
-    if found.name != app:
-        raise InputError("the current program is another now", where=file)
-    return found
 
 
 def _show(found: Found) -> None:

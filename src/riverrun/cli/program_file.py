@@ -13,6 +13,7 @@ from riverrun.app import App
 from riverrun.capture.declared import with_columns
 from riverrun.config import Settings
 from riverrun.errors import InputError, RiverrunError
+from riverrun.versions import CURRENT, Version
 
 
 def load_app(path: Path) -> App:
@@ -31,6 +32,23 @@ def load_as_run(path: Path, settings: Settings) -> App:
     before = upgrades.read(settings.checkpoint_of(app.name))
     with with_columns(new_columns.as_run(before, shape(app.program()))):
         return load_app(path)
+
+
+def load_version(version: Version, settings: Settings) -> App:
+    """The program of a version: the file that was deployed, or that `riverrun run` has run."""
+    # Spark only when it is needed
+    from riverrun.runtime import deployments, runs  # noqa: PLC0415
+
+    if version.name == CURRENT:
+        file = runs.last(settings.checkpoint_of(version.application)).get("program")
+        if not file:
+            raise InputError(f"{version.of} has not run here")
+    else:
+        file = deployments.require(settings, version).file
+    found = load_app(Path(file))
+    if found.name != version.of:
+        raise InputError(f"the program of {version.name} is another now", where=file)
+    return found
 
 
 def load_module(path: Path) -> ModuleType:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from riverrun.app import App
 from riverrun.cli import options, say_json
-from riverrun.cli.program_file import load_app
-from riverrun.config import Settings
+from riverrun.cli.program_file import load_version
 from riverrun.durations import microseconds
-from riverrun.errors import InputError
 from riverrun.versions import CURRENT, Version
 
 if TYPE_CHECKING:
@@ -52,7 +48,7 @@ def command(app: str, version: str, *, within: str, brokers: str | None, as_json
     if not promote.going_on():
         promote.require_running()
         both = (promote.former, named)
-        promote.require({each.name: _program(each, settings) for each in both})
+        promote.require({each.name: load_version(each, settings) for each in both})
         promote.caught_up()
         promote.ask()
     found = promote.wait(patience)
@@ -60,22 +56,6 @@ def command(app: str, version: str, *, within: str, brokers: str | None, as_json
         say_json(found.as_dict())
     else:
         _show(found)
-
-
-def _program(version: Version, settings: Settings) -> App:
-    # Spark only when it is needed
-    from riverrun.runtime import deployments, runs  # noqa: PLC0415
-
-    if version.name == CURRENT:
-        file = runs.last(settings.checkpoint_of(version.application)).get("program")
-        if not file:
-            raise InputError(f"{version.of} has not run here")
-    else:
-        file = deployments.require(settings, version).file
-    found = load_app(Path(file))
-    if found.name != version.of:
-        raise InputError(f"the program of {version.name} is another now", where=file)
-    return found
 
 
 def _tell(text: str) -> None:

@@ -34,6 +34,10 @@ from riverrun.sinks.viewing.sink import View
 from riverrun.sinks.webhooks import Webhook
 from riverrun.versions import Version
 
+TIMES = ("time", "lateness", "idle", "producer", "punctuation", "max_ahead")
+"""Of a source, what its clock goes by."""
+TOLD = ("emit", "updatable")
+"""Of a step, when it tells its results."""
 LOOK = 0.05
 """Seconds between two looks at what the runs have done."""
 SHARED = (Topic, Postgres, Sqlite, View)
@@ -108,8 +112,14 @@ class Promote:
         former = self.former
         for each in (former, self.version):
             _require_places(programs[each.name], each, self.settings, public=each == former)
-        _require_alike(*(programs[each.name].program() for each in (former, self.version)))
+        both = tuple(programs[each.name].program() for each in (former, self.version))
+        _require_alike(*both)
         self._require_whole(programs[self.version.name])
+        for difference in other_times(*both):
+            self.tell(
+                f"warning: {difference}: of streams that come of it, a row near the position may be"
+                " missing or come twice"
+            )
 
     def _require_whole(self, app: App) -> None:
         """A version from a copy of state has in its tables what has changed since."""
@@ -257,6 +267,28 @@ def _refused(version: Version, why: str, got: str, hint: str) -> InputError:
     return InputError(
         f"{version.application} cannot take part in a promotion: {why}", got=got or None, hint=hint
     )
+
+
+def other_times(former: Program, program: Program) -> Iterator[str]:
+    """Why rows of streams may leave the versions at other clocks. Tables get their difference."""
+    if not _streams(former) & _streams(program):
+        return
+    before, now = shape(former), shape(program)
+    for topic in sorted(before["sources"].keys() & now["sources"].keys()):
+        one, other = before["sources"][topic], now["sources"][topic]
+        if names := [each for each in TIMES if one[each] != other[each]]:
+            yield f"the topic {topic} is read with another {', '.join(names)}"
+    for step in sorted(before["settings"].keys() & now["settings"].keys()):
+        one, other = before["settings"][step], now["settings"][step]
+        if names := sorted(each for each in other if each in TOLD and one[each] != other[each]):
+            yield f"the step {step!r} has another {', '.join(names)}"
+
+
+def _streams(program: Program) -> set[str]:
+    """Those that change hands: topics of the application stay each version's own."""
+    own = f"{program.name}."
+    streams = (each for each in program.outputs if not each.table)
+    return {each.name for each in streams if not (each.sink.kafka_topic() or "").startswith(own)}
 
 
 def _require_alike(former: Program, program: Program) -> None:

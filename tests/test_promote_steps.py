@@ -103,7 +103,7 @@ class Bank:
     folder: Path
     client: dict[str, str]
     sinks: str = EVERY
-    url: str = "http://127.0.0.1:1/nobody"
+    url: str = field(kw_only=True)
     sent: int = 0
     members: dict[str, Member] = field(default_factory=dict)
 
@@ -240,8 +240,13 @@ REFUSED = (
 )
 
 
-def test_what_cannot_be_promoted_is_told_before_anything_happens(banks, riverrun, tmp_path):
-    bank = banks("refused", sinks='rr.sinks.sqlite("bank.db", "totals")')
+def test_what_cannot_be_promoted_is_told_before_anything_happens(
+    banks,
+    hooks,  # noqa: F811
+    riverrun,
+    tmp_path,
+):
+    bank = banks("refused", sinks='rr.sinks.sqlite("bank.db", "totals")', url=hooks.url)
     bank.send()
     bank.go_on()
     assert "no version 'v3'" in riverrun("promote", bank.name, "v3").err

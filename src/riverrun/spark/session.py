@@ -134,6 +134,7 @@ def start(
     inside = Path.cwd() if local(settings.master) else folder
     with _inside(inside):
         session = _created(name, settings.master, folder, partial(_gateway, given, nice))
+    _without_checksums(session)
     spark = Spark(session, folder, draft, cores(settings.master))
     return spark if local(settings.master) else _with_executors(spark, settings)
 
@@ -287,6 +288,14 @@ def _note_error(log: Path, *_connection: object) -> None:
     """A query that is stopped amid a batch breaks a connection off: that is nothing to tell."""
     with private.opened(log, "a") as file:
         file.write(traceback.format_exc())
+
+
+def _without_checksums(session: SparkSession) -> None:
+    """No file beside each one that Spark writes here, of its checksums: none is read again, and
+    Hadoop starts a process, `chmod`, for every file. Half of them were these."""
+    context: Any = session.sparkContext
+    local_files = context._jvm.org.apache.hadoop.fs.FileSystem.getLocal
+    local_files(context._jsc.hadoopConfiguration()).setWriteChecksum(False)
 
 
 def _gateway(given: Path, nice: int) -> Any:

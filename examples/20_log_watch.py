@@ -17,6 +17,9 @@ step failing  # examples/20_log_watch.py:...
   to        topic log-watch.failing.told (then webhook chat, email lead@example.com), exactly once
 ...
 
+To run it, put an address of your own in the place of chat.example.com. Mail needs a server, which
+riverrun.toml names: see docs/alerts.md.
+
 While it runs, `riverrun alerts list log-watch` names what stands, `riverrun alerts ack` takes it
 on, and `riverrun alerts silence log-watch service=pay --lasts "2 hours"` is for an upgrade.
 The page of `riverrun serve` has the view `failing`, and its changes as server-sent events.

@@ -53,7 +53,15 @@ def test_a_message_has_the_key_of_its_notification_and_is_one_thread_with_its_gr
     body = first.get_content().replace("\r\n", "\n")
     assert body.startswith(text)
     assert "3 rows since 2026-01-01T12:00:00Z; shop failing" in body
+    assert body.endswith("riverrun alerts ack shop 5b0cf1\n")
     assert "acknowledged by ann: fixed" in second.get_content()
+
+
+@pytest.mark.parametrize("over", [{"kind": "acknowledged", "by": "ann"}, {"kind": "resolved"}])
+def test_nobody_is_asked_to_acknowledge_what_is_acknowledged_or_over(over):
+    with receiving(Mails()) as mails:
+        assert mailing(mails).send(note(**over)) is None
+    assert "alerts ack" not in mails.seen[0].get_content()
 
 
 def test_a_title_cannot_add_headers_or_people():

@@ -291,8 +291,9 @@ def test_rules_of_aggregates_are_given_what_is_sealed_and_events_hold_nothing_el
     assert driver.keys.reveal(driver.outputs["seen"][0]["value"]).forgotten == ["email"]
     assert "ann@" not in json.dumps(driver.outputs)
     other = rr.personal("plans", subject="customer")
-    with pytest.raises(rr.ProgramError, match="'plans' is no field of text"):
+    with pytest.raises(rr.ProgramError, match="'plans' is no field of text") as refused:
         rr.App("x").aggregate("customer", Customer, commands="c", events="e", personal=other)
+    assert "email" in refused.value.hint
 
 
 def test_columns_that_are_replaced_renamed_and_oddly_named_stay_personal():

@@ -222,7 +222,6 @@ def known_application(broker, settings, name: str, tmp_path: Path) -> Keys:
 KILLED = """
 import os, sys
 from riverrun import config
-from riverrun.runtime.forgetting.forget import forget
 name, *steps = sys.argv[1:]
 for number, last in enumerate(steps):
     if os.fork() == 0:
@@ -304,6 +303,7 @@ def test_a_batch_that_is_not_committed_keeps_its_keys(broker, broker_settings, t
     (offsets / "0").touch()
     ended = riverrun("forget", "customer/3", "--app", name)
     assert (ended.code, "the key is not destroyed yet" in ended.out) == (1, True)
+    assert "which is running" not in ended.err
     assert not keys.forgotten(keys.subject("customer", "3"))
     [command] = ControlLog(broker, name).commands(0, 1)
     assert (command.kind, command.target) == (FORGET, keys.subject("customer", "3").hex())

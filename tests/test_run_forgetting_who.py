@@ -23,6 +23,7 @@ from riverrun.kafka.control import ControlLog
 from riverrun.kafka.records import Record
 from riverrun.kafka.sender import Sender
 from riverrun.runtime import checkpoint
+from riverrun.runtime.forgetting.forget import forget
 from riverrun.runtime.forgetting.stores import note_store
 from riverrun.runtime.target import target
 from running import table
@@ -94,6 +95,35 @@ def test_somebody_who_is_not_known_is_told_to_be_so_and_nothing_is_done(
     refused = riverrun("forget", "reader/42", "--app", name)
     assert (refused.code, "not those that it had" in refused.err) == (2, True), refused.err
     assert not file.exists()
+
+
+@pytest.mark.broker
+def test_a_key_that_goes_while_the_next_run_collects_takes_no_value_with_it(
+    broker, broker_settings, tmp_path
+):
+    """The job that was asked by a run that is killed destroys it in its own time."""
+    name = "goesmeanwhile"
+    keys = newsletter(name, tmp_path, broker_settings, broker, by="id")
+    [ann] = keys.seal("reader", [("42", "ann.quxbert@x.org")])
+    sender = Sender(broker, f"{name}-readers")
+    sender.send(Record(json.dumps({"email": ann, "id": 42}).encode(), b"42"))
+    sender.flush()
+    folder = private.folder(broker_settings.run_of(name))
+    (folder / "spark.log").write_text("ann.quxbert@x.org was here")
+
+    def broken_off(step):
+        if step == "destroy the key":
+            raise KeyboardInterrupt
+
+    def destroyed(step):
+        if step.startswith("collect"):
+            keys.forget(keys.subject("reader", "42"))
+
+    with pytest.raises(KeyboardInterrupt):
+        forget(broker_settings, name, ("reader/42", None), step=broken_off)
+    report = forget(broker_settings, name, ("reader/42", None), step=destroyed)
+    assert report.key == "was destroyed before"
+    assert report.readable == [f"logs, status, shuffle and spill: {folder}"]
 
 
 BESIDE = """

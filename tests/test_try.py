@@ -35,7 +35,7 @@ def attempt(riverrun, tmp_path):
 
 def rows(outcome):
     assert (outcome.code, outcome.err) == (0, "")
-    return [json.loads(line) for line in outcome.out.splitlines()]
+    return [json.loads(line) for line in outcome.out.split("\n") if line]
 
 
 def table_row(op, start, views, revision, page="/a"):
@@ -114,6 +114,14 @@ def test_windows_stay_open_on_request(attempt):
 def test_without_an_empty_line_all_is_one_batch(attempt):
     outcome = attempt(view("12:05:00"), view("12:00:00"), options=["--json"])
     assert [(r["op"], r["value"]["views"]) for r in rows(outcome)] == [("+", 1), ("+", 1)]
+
+
+@pytest.mark.parametrize("sign", ["\u2028", "\u2029", "\x85"])
+def test_only_a_line_feed_ends_a_line(sign, attempt):
+    page = f"/a{sign}b"
+    line = json.dumps(json.loads(view("12:00:00", page=page)), ensure_ascii=False)
+    [row] = rows(attempt(line, options=["--json"]))
+    assert row["value"]["page"] == page
 
 
 def test_a_line_may_be_an_envelope(riverrun, tmp_path):

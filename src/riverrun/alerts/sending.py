@@ -106,7 +106,8 @@ class Mailing(Sender):
         said.append(
             f"{note['n']} rows since {note['since']}; {self.application} {self.outbox.step}"
         )
-        said.append(f"riverrun alerts ack {self.application} {note['alert']}")
+        if note["by"] is None and note["kind"] != "resolved":
+            said.append(f"riverrun alerts ack {self.application} {note['alert']}")
         return "\n".join(said).encode(errors="replace").decode()
 
 

@@ -85,7 +85,8 @@ def checked_personal(given: object, fields: Schema, at: Location) -> tuple[Perso
                 raise ProgramError(
                     f"{column!r} is {fields.type_of(column)}: only text can be personal",
                     where=each.at,
-                    hint=f'declare it as text, "{column} string", and cast it where it is used',
+                    hint=f'declare it as text, "{column} string": numbers, booleans and lists of '
+                    "records are read as their JSON; cast it where it is used",
                 )
     names = [name for each in several for name in each.columns]
     for name in names:

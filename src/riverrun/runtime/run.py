@@ -53,7 +53,7 @@ from riverrun.spark import session as spark_session
 from riverrun.spark.boot import booting
 from riverrun.spark.executors import folder_of
 from riverrun.spark.failures import translated
-from riverrun.spark.progress import measured
+from riverrun.spark.progress import measured, of_the_first_batch
 from riverrun.spark.source import Job
 from riverrun.versions import CURRENT, Version
 
@@ -159,11 +159,10 @@ class Running:
     def _tell_of_the_first_batch(self, seen: object) -> None:
         """It is the slowest: code is loaded, and Python workers start."""
         if seen is None and self.began_at and time.monotonic() - self.began_at > LONG:
-            self.began_at = None
-            if self.query.status["isDataAvailable"]:
-                self.tell("the first batch takes its time: workers start, and load their code")
-            else:
-                self.tell("there is nothing to read yet")
+            news = of_the_first_batch(self.query)
+            if news is not None:
+                self.began_at = None
+                self.tell(news)
 
     def _tell_of_waiting(self) -> None:
         """A task that waits for a database says so."""

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -212,12 +213,12 @@ def _batches(path: Path) -> list[list[Record]]:
     except OSError as error:
         raise InputError("an input file cannot be read", got=f"{path}: {error.strerror}") from error
     batches: list[list[Record]] = [[]]
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(StringIO(text), start=1):  # splitlines knows other ends, too
         if not line.strip():
             batches.append([])
             continue
         try:
-            batches[-1].append(parse_record(line))
+            batches[-1].append(parse_record(line.rstrip("\n")))
         except InputError as error:
             raise InputError(error.fact, where=f"{path}:{number}", got=error.got) from error
     return batches if batches[-1] else batches[:-1]

@@ -1,4 +1,4 @@
-"""What Spark tells of a batch once it is done: when it began, and how long its parts took."""
+"""What Spark tells of batches: what the first one waits for, and how long each took."""
 
 from __future__ import annotations
 
@@ -20,6 +20,17 @@ PARTS = {
 """Our words for the parts of a batch, and Spark's, in the order in which they happen."""
 
 RAN, WHOLE = "addBatch", "triggerExecution"
+
+LOOKED_IN_VAIN = ("Waiting for data to arrive", "Waiting for next trigger")
+"""Spark's words once it has looked for data; before it has, there is none to its knowledge, too."""
+
+
+def of_the_first_batch(query: StreamingQuery) -> str | None:
+    """What keeps the first batch; None while Spark has not looked what there is to read."""
+    status = query.status
+    if status["isDataAvailable"]:
+        return "the first batch takes its time: workers start, and load their code"
+    return "there is nothing to read yet" if status["message"] in LOOKED_IN_VAIN else None
 
 
 def measured(query: StreamingQuery, after: int) -> list[Times]:

@@ -95,11 +95,12 @@ def _personal(given: Personal | None, rules: Rules, at: Location) -> tuple[Perso
     for name in given.columns:
         found = {type for field, type in types if field == name}
         if found != {"VARCHAR"}:
+            only_text = "only text can be personal: declare it as str wherever it is a field"
             raise ProgramError(
                 f"{name!r} is no field of text of a command, an event or the state",
                 where=given.at,
                 got=", ".join(sorted(found)) or "no such field",
-                hint="only text can be personal",
+                hint=only_text if found else f"fields: {', '.join(sorted(dict(types)))}",
             )
     known = {name for kind in rules.commands for name in names_of(kind)} - {*given.columns}
     made = dataclasses.replace(given, by="aggregate", inside="data", known=tuple(sorted(known)))

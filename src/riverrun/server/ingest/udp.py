@@ -136,7 +136,7 @@ class UdpDoor:
 
     def _take(self, datagram: bytes, received: int) -> None:
         self.datagrams += 1
-        for line in datagram.decode(errors="replace").splitlines():
+        for line in datagram.decode(errors="replace").split("\n"):
             if not line.strip():
                 continue
             self.lines += 1

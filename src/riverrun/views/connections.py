@@ -162,7 +162,7 @@ class PostgresConnection(Connection):
         try:
             with own.transaction():
                 own.execute(f"SET LOCAL search_path TO {SCHEMA}")
-                own.execute(f"SET LOCAL statement_timeout TO {max(int(seconds * 1000), 1)}")
+                own.execute(f"SET LOCAL statement_timeout TO {_milliseconds(seconds)}")
                 own.execute("SELECT 1")  # from here on nothing makes it a transaction that writes
                 # a cursor takes one statement that gives rows, and so does the binary protocol
                 own.execute(f"DECLARE asked NO SCROLL CURSOR FOR {sql}".encode(), binary=True)
@@ -192,6 +192,11 @@ class PostgresConnection(Connection):
         if self._own is not None:
             self._own.close()
             self._own = None
+
+
+def _milliseconds(seconds: float) -> int:
+    """As PostgreSQL takes them: none at all would be no limit, and there are 31 bits."""
+    return min(max(int(seconds * 1000), 1), 2**31 - 1)
 
 
 def _fetched(own: psycopg.Connection, limit: int) -> Iterator[tuple[Any, ...]]:

@@ -198,6 +198,7 @@ def test_a_token_opens_what_its_scopes_say_and_nothing_else(
         ("/views/per_user?limit=0", 400), ("/views/per_user?order=%27", 400),
         ("/views/per_user?n=gt.x", 400), ("/views/per_user?after=%00", 400),
         ("/views/per_user/ann?token=x", 400), ("/views/per_user/changes?from=x", 400),
+        ("/views/per_user/changes?from=1.1", 410), ("/views/per_user/changes?from=2.-1", 410),
         ("/views/per_user?%22%20OR%201=1", 400), ("/views/%2e%2e%2fetc/passwd", 404),
         ("/views/per_user/%00", 404), ("/views/per_user/%ff", 404),
         ("/views/riverrun_progress", 404), ("/views/sqlite_master", 404),

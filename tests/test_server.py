@@ -212,6 +212,25 @@ def test_every_refusal_has_the_same_shape(
     assert {"code", "fact", "got", "hint"} <= body["error"].keys()
 
 
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/ask/shop.users", {"sql": ""}), ("/ask/shop.users", {"sql": " "}),
+        ("/ask/shop.users", {"sql": "FROM rows", "timeout": True}),
+        ("/ask/shop.users", {"sql": "FROM rows", "timeout": 61}),
+        ("/ask/shop.users", {"sql": "FROM rows", "timeout": "10 seconds"}),
+        ("/query", {"sql": "SELECT 1", "timeout": True}),
+        ("/query", {"sql": "SELECT 1", "limit": True}),
+    ],
+)  # fmt: skip
+def test_a_question_that_cannot_be_meant_is_refused_with_its_form(
+    stand: Stand, serving: Serving, path: str, said: dict[str, Any]
+) -> None:
+    found, body = asked(serving() + path, "POST", body=json.dumps(said).encode())
+    assert (found, body["error"]["fact"]) == (400, "the question cannot be read")
+    assert " at most" in body["error"]["hint"]
+
+
 def test_requests_are_limited_in_size_number_and_time(stand: Stand, serving: Serving) -> None:
     url = serving(body=1000, seconds=0.5, burst=5, rate=1)
     status, _ = asked(f"{url}/query", "POST", body=b"x" * 5000)

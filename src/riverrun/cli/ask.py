@@ -11,6 +11,7 @@ import click
 from riverrun.cli import options, say_json
 from riverrun.cli.grid import print_grid
 from riverrun.cli.revealed import Shown, cells, keys_of, reveal_option, rows_read
+from riverrun.errors import InputError
 from riverrun.questions.answer import Answer
 
 
@@ -34,6 +35,8 @@ def command(name: str, sql: str, timeout: timedelta, **given: Any) -> None:
     """
     from riverrun.asking import ask  # noqa: PLC0415 - help needs no client
 
+    if not name.strip() or not sql.strip():
+        raise InputError("a question is one SELECT to a step", hint="riverrun ask --help")
     found = ask(name, sql, timeout=timeout, brokers=given["brokers"])
     application = name.partition(".")[0]
     keys = keys_of(options.settings(), application) if given["reveal"] else None

@@ -97,6 +97,11 @@ def patience(request: Request) -> float:
     return min(found, MOST_WAIT)
 
 
+def is_number(value: object) -> bool:
+    """True is a number to Python, but nobody means it as one."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def page_size(request: Request) -> int | None:
     """How much of a list is asked for; None if it is not said."""
     text = request.query_params.get("limit")

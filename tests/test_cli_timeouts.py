@@ -11,10 +11,10 @@ from riverrun.cli import group, options
 from riverrun.cli.options import Patience
 from riverrun.durations import patience
 
-WAITS = ("--timeout", "--patience")
+WAITS = ("--timeout", "--patience", "--within", "--idle")
 HELD = {
-    "ask", "get", "queries add", "queries cost", "queries remove", "query", "rules add",
-    "rules remove", "send", "stop",
+    "ask", "get", "promote", "queries add", "queries cost", "queries remove", "query",
+    "queue work", "rules add", "rules remove", "send", "stop",
 }  # fmt: skip
 
 

@@ -56,7 +56,7 @@ class Patience(click.ParamType[timedelta]):
 
 
 def timeout_option(
-    default: str, help: str, *, name: str = "--timeout", none: bool = False
+    default: str | None, help: str, *, name: str = "--timeout", none: bool = False
 ) -> Callable[[F], F]:
     return click.option(
         name, type=Patience(none=none), default=default, show_default=True,

@@ -87,6 +87,10 @@ class Window(ABC):
     def last_complete(self, instant: int) -> int:
         """The last slot of which all results are complete at the instant."""
 
+    def emitted(self, instant: int) -> int:
+        """Rows of state up to this time have given their results at the instant."""
+        return self.last_complete(instant)
+
     @abstractmethod
     def last_closed(self, instant: int) -> int:
         """The last slot for which rows are late at the instant."""
@@ -227,6 +231,12 @@ class Aggregate(Operator, Generic[W_co]):
     def closes(self, last: int) -> int:
         """What is corrected later has been given all the same."""
         return last + bisect_left(range(END), last, key=lambda d: self.window.done(last + d))
+
+    def told(self, last: int) -> int:
+        wait = self.updatable if self.emit == "final" else 0
+        return last + bisect_left(
+            range(END), last, key=lambda d: self.window.emitted(last + d - wait)
+        )
 
     def prepared(self, rows: pl.DataFrame) -> pl.DataFrame:
         return prepared(rows, self.aggregations)

@@ -194,7 +194,8 @@ class Done:
     batch: int
     tick: int
     ends: Mapping[str, int]
-    """How far it read, where it read anything: the next offset of a partition."""
+    """How far it read, where it read anything, and after the first batch everywhere: the next
+    offset of a partition."""
     own: Mapping[str, int]
     """Where the topics that the program writes itself end, by partition."""
     clocks: Mapping[str, int]

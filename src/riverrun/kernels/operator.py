@@ -255,11 +255,6 @@ class Operator(Followed, ABC):
         """The clock at which rows in state up to this time have given what they give."""
         return last + 1
 
-    def told(self, last: int) -> int:
-        """The clock at which they have given it for the first time; for what comes late they may be
-        kept for longer."""
-        return self.closes(last)
-
     @property
     def holds(self) -> bool:
         """Whether what comes of a row may wait until the clock has passed it."""

@@ -136,7 +136,7 @@ class PageKernel:
         visit.status.waiting = head.waiting
         ends, closing = head.ends, moment.said.closing is not None
         visit.status.closes = {
-            step.name: (step.does.closes if closing else step.does.told)(ends[step.name])
+            step.name: step.does.closes(ends[step.name])
             for step in self.steps
             if step.name in ends and (closing or (self.followed and step.does.holds))
         }

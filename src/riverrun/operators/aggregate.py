@@ -88,8 +88,8 @@ class Window(ABC):
         """The last slot of which all results are complete at the instant."""
 
     def emitted(self, instant: int) -> int:
-        """Rows of state up to this time have given their results at the instant."""
-        return self.last_complete(instant)
+        """Rows of state up to this time have given their results; some are kept for late rows."""
+        return self.done(instant)
 
     @abstractmethod
     def last_closed(self, instant: int) -> int:
@@ -117,8 +117,7 @@ class Window(ABC):
 
     @property
     def standing(self) -> StandingWindows | None:
-        """The results of windows that are not closed at a clock, whether they have been emitted or
-        not, by the state that `advance` keeps; None if nobody can ask for them."""
+        """The results of windows not closed at a clock, emitted or not; None if nobody can ask."""
         return None
 
     @property
@@ -230,13 +229,8 @@ class Aggregate(Operator, Generic[W_co]):
 
     def closes(self, last: int) -> int:
         """What is corrected later has been given all the same."""
-        return last + bisect_left(range(END), last, key=lambda d: self.window.done(last + d))
-
-    def told(self, last: int) -> int:
-        wait = self.updatable if self.emit == "final" else 0
-        return last + bisect_left(
-            range(END), last, key=lambda d: self.window.emitted(last + d - wait)
-        )
+        done = last + bisect_left(range(END), last, key=lambda d: self.window.emitted(last + d))
+        return done + (self.updatable if self.emit == "final" else 0)
 
     def prepared(self, rows: pl.DataFrame) -> pl.DataFrame:
         return prepared(rows, self.aggregations)

@@ -377,6 +377,8 @@ def test_an_application_that_does_not_run_is_an_error_at_once(settings, riverrun
         ("nowhere.users", "FROM users", "nothing is known of the application 'nowhere'"),
         ("shop.eu.out", "FROM rows", "no step 'out' of 'shop.eu' can be asked"),
         ("shop.eu.users", "SELECT m FROM users", "there is no column 'm'"),
+        ("shop.eu.users", " ", "a question is one SELECT to a step"),
+        ("", "FROM rows", "a question is one SELECT to a step"),
     ],
 )
 def test_what_cannot_be_asked_of_an_application_is_told_without_it(

@@ -50,20 +50,23 @@ WINDOWS = {
     "tumbling": rr.tumbling("1 minute"),
     "hopping": rr.hopping("1 minute", "20 seconds"),
     "session": rr.session("30 seconds"),
+    "sliding": rr.sliding("1 minute"),
 }
 
 
+@pytest.mark.parametrize("updatable", ["0 seconds", "1 hour"])
+@pytest.mark.parametrize("emit", ["ready", "final"])
 @pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
-def test_closing_gives_what_the_end_of_all_time_gives(window):
+def test_closing_gives_what_the_end_of_all_time_gives(window, emit, updatable):
     """Random events, also late ones, and the same rows in the end."""
     draw = random.Random(3)
     events = [("abc"[draw.randrange(3)], draw.randrange(600)) for _ in range(200)]
     found = []
     for end in (Driver.end, Driver.close):
         app = rr.App("shop", pages=3)
-        clicks(app, lateness="2 minutes").group_by("user").window(window).agg(
-            n=rr.count(), total=rr.sum("n")
-        ).to("counts")
+        users = clicks(app, lateness="2 minutes").group_by("user")
+        windows = users.window(window, emit=emit, updatable=updatable)
+        windows.agg(events=rr.count(), total=rr.sum("n")).to("counts")
         driver = Driver(app)
         for start in range(0, len(events), 50):
             send(driver, *events[start : start + 50])

@@ -246,6 +246,11 @@ def test_a_file_with_something_else_than_rules_or_queries_is_refused(tmp_path):
     file.write_text("")
     with pytest.raises(InputError, match="the file has no rules"):
         read_file(file, "rule")
+    empty = tmp_path / "empty.json"
+    empty.write_text("[]")
+    with pytest.raises(InputError, match="the file has no rules") as caught:
+        read_file(empty, "rule")
+    assert "\n" not in (caught.value.hint or "")
 
 
 def test_a_thousand_rules_are_measured_next_to_one():

@@ -198,6 +198,7 @@ def test_a_token_opens_what_its_scopes_say_and_nothing_else(
         ("/views/per_user?limit=0", 400), ("/views/per_user?order=%27", 400),
         ("/views/per_user?n=gt.x", 400), ("/views/per_user?after=%00", 400),
         ("/views/per_user/ann?token=x", 400), ("/views/per_user/changes?from=x", 400),
+        ("/views/per_user/changes?from=1.1", 410), ("/views/per_user/changes?from=2.-1", 410),
         ("/views/per_user?%22%20OR%201=1", 400), ("/views/%2e%2e%2fetc/passwd", 404),
         ("/views/per_user/%00", 404), ("/views/per_user/%ff", 404),
         ("/views/riverrun_progress", 404), ("/views/sqlite_master", 404),
@@ -209,6 +210,25 @@ def test_every_refusal_has_the_same_shape(
     found, body = asked(serving() + path)
     assert found == status
     assert {"code", "fact", "got", "hint"} <= body["error"].keys()
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/ask/shop.users", {"sql": ""}), ("/ask/shop.users", {"sql": " "}),
+        ("/ask/shop.users", {"sql": "FROM rows", "timeout": True}),
+        ("/ask/shop.users", {"sql": "FROM rows", "timeout": 61}),
+        ("/ask/shop.users", {"sql": "FROM rows", "timeout": "10 seconds"}),
+        ("/query", {"sql": "SELECT 1", "timeout": True}),
+        ("/query", {"sql": "SELECT 1", "limit": True}),
+    ],
+)  # fmt: skip
+def test_a_question_that_cannot_be_meant_is_refused_with_its_form(
+    stand: Stand, serving: Serving, path: str, said: dict[str, Any]
+) -> None:
+    found, body = asked(serving() + path, "POST", body=json.dumps(said).encode())
+    assert (found, body["error"]["fact"]) == (400, "the question cannot be read")
+    assert " at most" in body["error"]["hint"]
 
 
 def test_requests_are_limited_in_size_number_and_time(stand: Stand, serving: Serving) -> None:

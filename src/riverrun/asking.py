@@ -115,7 +115,7 @@ class Asker:
             f"the application {app!r} has not answered within {duration_text(waiting.length)}",
             got=f"{asked.pages}; the question is record {sent} of {control_topic(app)}, of which "
             f"it has read {_read(self.settings, app)}",
-            hint="it answers with its next batch; --timeout waits longer",
+            hint="it answers with its next batch; a longer timeout waits for it",
         )
 
 

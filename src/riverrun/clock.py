@@ -39,6 +39,8 @@ class Now:
     """What may be late per step; None when it is not known."""
     first: bool = False
     """Whether nothing was read before."""
+    stands: dict[str, int] = field(default_factory=dict)
+    """Of the first batch: how far all partitions are read with it, also where that is nothing."""
 
 
 @dataclass

@@ -51,6 +51,12 @@ def microseconds(duration: Duration, where: object = None) -> int:
     return round(found)
 
 
+def patience(text: str) -> int:
+    """How long to wait, in microseconds: a plain number is of seconds."""
+    plain = re.fullmatch(r"\d+\.?\d*|\.\d+", text.strip(), re.ASCII)
+    return microseconds(f"{float(text):f} seconds" if plain else text)
+
+
 def _unit(word: str) -> int | None:
     return UNITS.get(word, UNITS.get(word.removesuffix("s")))  # any other: no unit
 

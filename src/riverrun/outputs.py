@@ -194,7 +194,7 @@ class Done:
     batch: int
     tick: int
     ends: Mapping[str, int]
-    """How far it read, where it read anything: the next offset of a partition."""
+    """The next offset, where it read anything; of the first batch also where it read nothing."""
     own: Mapping[str, int]
     """Where the topics that the program writes itself end, by partition."""
     clocks: Mapping[str, int]

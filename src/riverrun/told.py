@@ -277,14 +277,14 @@ def read_file(file: Path, noun: str) -> list[dict[str, Any]]:
         ) from error
     alone = [found] if isinstance(found, dict) and "name" in found else None
     listed = found.get(noun, alone) if isinstance(found, dict) else found
-    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
-        raise InputError(
-            f"the file has no {_several(noun)}",
-            where=file,
-            got=", ".join(found) if isinstance(found, dict) else None,
-            hint=f'[[{noun}]]\nname = "…"',
-        )
-    return listed
+    if isinstance(listed, list) and listed and all(isinstance(each, dict) for each in listed):
+        return listed
+    raise InputError(
+        f"the file has no {_several(noun)}",
+        where=file,
+        got=", ".join(found) if isinstance(found, dict) and found else None,
+        hint=f'in TOML each begins with [[{noun}]], in JSON they are a list of {{"name": …}}',
+    )
 
 
 def _several(noun: str) -> str:

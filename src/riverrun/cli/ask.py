@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -10,20 +11,18 @@ import click
 from riverrun.cli import options, say_json
 from riverrun.cli.grid import print_grid
 from riverrun.cli.revealed import Shown, cells, keys_of, reveal_option, rows_read
+from riverrun.errors import InputError
 from riverrun.questions.answer import Answer
 
 
 @click.command("ask")
 @click.argument("name", metavar="APP.STEP")
 @click.argument("sql")
-@click.option(
-    "--timeout", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True,
-    metavar="SECONDS", help="How long to wait for the answer.",
-)  # fmt: skip
+@options.timeout_option("30 seconds", "How long to wait for the answer.")
 @reveal_option
 @options.brokers_option
 @options.json_option
-def command(name: str, sql: str, timeout: float, **given: Any) -> None:
+def command(name: str, sql: str, timeout: timedelta, **given: Any) -> None:
     """Ask the running application APP for rows of its table STEP, with one SELECT of DuckDB's SQL.
 
     The table is called as the step is, or rows. The answer is of one point of the stream, which it
@@ -36,8 +35,9 @@ def command(name: str, sql: str, timeout: float, **given: Any) -> None:
     """
     from riverrun.asking import ask  # noqa: PLC0415 - help needs no client
 
-    wait = f"{round(timeout * 1000)} milliseconds"
-    found = ask(name, sql, timeout=wait, brokers=given["brokers"])
+    if not name.strip() or not sql.strip():
+        raise InputError("a question is one SELECT to a step", hint="riverrun ask --help")
+    found = ask(name, sql, timeout=timeout, brokers=given["brokers"])
     application = name.partition(".")[0]
     keys = keys_of(options.settings(), application) if given["reveal"] else None
     said = found.as_json()

@@ -5,30 +5,31 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from datetime import timedelta
 from typing import Any
 
 import click
 
-from riverrun.cli import say_json
+from riverrun.cli import options, say_json
 from riverrun.cli.grid import print_grid
 from riverrun.control import control_topic
+from riverrun.durations import duration_text, microseconds
 from riverrun.told import Asked, Known
 
 WIDEST = 100
 """Of what a table shows: what was refused may be of any length."""
 
-timeout_option = click.option(
-    "--timeout", type=click.IntRange(0), default=30, show_default=True, metavar="SECONDS",
-    help="How long to wait for the job's answer.",
-)  # fmt: skip
+timeout_option = options.timeout_option(
+    "30 seconds", "How long to wait for the job's answer.", none=True
+)
 
 
 def ask(
-    step: Asked, kind: str, asked: list[dict[str, Any]], *, timeout: int, as_json: bool
+    step: Asked, kind: str, asked: list[dict[str, Any]], *, timeout: timedelta, as_json: bool
 ) -> list[Known]:
     """Sends commands, and tells what the job answers."""
     running = step.running
-    answered = step.ask(kind, list(asked), f"{timeout} seconds" if running else None)
+    answered = step.ask(kind, list(asked), timeout if running else None)
     if as_json:
         say_json([asdict(each) for each in answered])
     else:
@@ -41,14 +42,17 @@ def ask(
     return answered
 
 
-def _say_what_is_known(step: Asked, late: list[Known], *, timeout: int, running: bool) -> None:
+def _say_what_is_known(
+    step: Asked, late: list[Known], *, timeout: timedelta, running: bool
+) -> None:
     app, command = step.application, "rules" if step.noun == "rule" else "queries"
     if not running:
         click.echo(f"{app} does not run: it answers when it runs next", err=True)
         return
     read, last = step.read - 1, max(each.offset for each in late)
+    waited = duration_text(microseconds(timeout))
     click.echo(
-        f"no answer within {timeout} seconds: the last is record {last} of {control_topic(app)}, "
+        f"no answer within {waited}: the last is record {last} of {control_topic(app)}, "
         f"and {app} has read that up to record {read}; `riverrun {command} list {app}` tells more",
         err=True,
     )

@@ -22,10 +22,7 @@ from riverrun.views.tokens import Verdict
 @click.argument("key", nargs=-1, type=click.UNPROCESSED)
 @click.option("--null", "nulls", multiple=True, metavar="COLUMN", help="It is null in the key.")
 @click.option("--token", metavar="TOKEN", help="Wait until the view holds what gave this token.")
-@click.option(
-    "--timeout", type=click.FloatRange(0), default=10.0, show_default=True, metavar="SECONDS",
-    help="How long to wait for it.",
-)  # fmt: skip
+@options.timeout_option("10 seconds", "How long to wait for it.", none=True)
 @reveal_option
 @options.json_option
 def command(view: str, key: tuple[str, ...], **given: Any) -> None:
@@ -42,7 +39,7 @@ def command(view: str, key: tuple[str, ...], **given: Any) -> None:
     riverrun get per_country_and_day --null country 2026-01-01
     riverrun get per_user ann --token $(riverrun produce clicks --token < click.json)
     """
-    settings, timeout = options.settings(), given["timeout"]
+    settings, timeout = options.settings(), given["timeout"].total_seconds()
     reader = reader_of(settings)
     known = reader.view(view)
     token = given["token"] and Token.parse(given["token"])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
 
 from riverrun.cli import options, say_json
 from riverrun.cli.program_file import load_version
-from riverrun.durations import microseconds
 from riverrun.versions import CURRENT, Version
 
 if TYPE_CHECKING:
@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 @click.command("promote")
 @click.argument("app")
 @click.argument("version")
-@click.option(
-    "--within", default="2 minutes", show_default=True, metavar="DURATION",
-    help="How long both may take to say where they stand; then it is given up.",
+@options.timeout_option(
+    "2 minutes", "How long both may take to say where they stand; then it is given up.",
+    name="--within",
 )  # fmt: skip
 @options.brokers_option
 @options.json_option
-def command(app: str, version: str, *, within: str, brokers: str | None, as_json: bool) -> None:
+def command(
+    app: str, version: str, *, within: timedelta, brokers: str | None, as_json: bool
+) -> None:
     """Make VERSION of APP the one whose results are public, and back: `current` is what `riverrun
     run` runs.
 
@@ -40,7 +42,7 @@ def command(app: str, version: str, *, within: str, brokers: str | None, as_json
     from riverrun.runtime.deployments import require  # noqa: PLC0415
     from riverrun.runtime.promote import Promote  # noqa: PLC0415
 
-    settings, patience = options.settings(brokers), microseconds(within, "--within") / 1e6
+    settings, patience = options.settings(brokers), within.total_seconds()
     named = Version(app, CURRENT) if version == CURRENT else Version.named(app, version)
     if named.name != CURRENT:
         require(settings, named)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +161,7 @@ def test(program: Path, query: str, where: str | None, step: str | None, **given
 @click.option("-n", "--limit", type=click.IntRange(1, 1_000), default=20, show_default=True)
 @timeout_option
 @options.json_option
-def cost(app: str, step: str | None, limit: int, timeout: int, as_json: bool) -> None:
+def cost(app: str, step: str | None, limit: int, timeout: timedelta, as_json: bool) -> None:
     """Show what the stored queries of the application APP cost: the most expensive ones first.
 
     A candidate is a document that a query had to be looked at for, a hit one that it fits. Time is
@@ -172,7 +173,7 @@ def cost(app: str, step: str | None, limit: int, timeout: int, as_json: bool) ->
     """
     asker = Asker(app)
     named = step or step_of(asker.settings, app)
-    rows = asker.ask(named, "SELECT * FROM rows", timeout=f"{timeout} seconds").rows
+    rows = asker.ask(named, "SELECT * FROM rows", timeout=timeout).rows
     every, each = costs(rows, limit)
     if as_json:
         say_json({"all": every, "queries": each})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from decimal import Decimal
 
 import click
@@ -17,15 +18,12 @@ from riverrun.server.places import reader_of
 @click.command("query")
 @click.argument("sql")
 @click.option("-n", "--limit", type=click.IntRange(1, 1_000_000), default=1000, show_default=True)
-@click.option(
-    "--timeout", type=click.FloatRange(0, min_open=True), default=10.0, show_default=True,
-    metavar="SECONDS", help="How long it may take.",
-)  # fmt: skip
+@options.timeout_option("10 seconds", "How long it may take.")
 @click.option(
     "--reveal", metavar="APP", help="Read what is personal, with the keys of the application APP."
 )
 @options.json_option
-def command(sql: str, limit: int, timeout: float, reveal: str | None, as_json: bool) -> None:
+def command(sql: str, limit: int, timeout: timedelta, reveal: str | None, as_json: bool) -> None:
     """Ask views with SQL: one SELECT, in the dialect of the database that they are in (SQLite, or
     PostgreSQL where the settings say so). It changes nothing.
 
@@ -34,7 +32,7 @@ def command(sql: str, limit: int, timeout: float, reveal: str | None, as_json: b
     riverrun query "SELECT country, sum(views) AS views FROM per_page GROUP BY 1" --json
     """
     settings = options.settings()
-    found = reader_of(settings).query(sql, seconds=timeout, limit=limit)
+    found = reader_of(settings).query(sql, seconds=timeout.total_seconds(), limit=limit)
     keys = keys_of(settings, reveal) if reveal else None
     rows = rows_read(keys, found.names, found.rows)
     if as_json:

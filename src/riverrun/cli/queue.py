@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -72,9 +73,9 @@ def status(topic: str, group: str, brokers: str | None, as_json: bool) -> None:
 @command.command("work")
 @click.argument("program", type=click.Path(path_type=Path))
 @click.option("--function", "name", metavar="NAME", help="Which worker, if there are several.")
-@click.option("--idle", metavar="DURATION", help="End when no message has come for so long.")
+@options.timeout_option(None, "End when no message has come for so long.", name="--idle", none=True)
 @options.json_option
-def work(program: Path, name: str | None, idle: str | None, as_json: bool) -> None:
+def work(program: Path, name: str | None, idle: timedelta | None, as_json: bool) -> None:
     """Run a worker of PROGRAM, a Python file, until Ctrl-C or SIGTERM.
 
     What is in hand is finished first; the second Ctrl-C releases it. The exit code is 0.

@@ -25,10 +25,7 @@ from riverrun.errors import InputError
     help="Reject it if the aggregate has another version.",
 )  # fmt: skip
 @click.option("--by", metavar="NAME", help="Who sends it; kept with the events.")
-@click.option(
-    "--timeout", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True,
-    metavar="SECONDS", help="How long to wait for the reply.",
-)  # fmt: skip
+@options.timeout_option("30 seconds", "How long to wait for the reply.")
 @options.brokers_option
 @options.json_option
 def command(aggregate: str, type: str, fields: tuple[str, ...], **given: Any) -> None:
@@ -50,7 +47,7 @@ def command(aggregate: str, type: str, fields: tuple[str, ...], **given: Any) ->
     with Commands(place.commands, replies=place.replies, settings=settings) as commands:
         reply = commands.send(
             (type, fields_of(fields)), to=to, id=given["id"], version=given["version"],
-            by=given["by"], timeout=f"{round(given['timeout'] * 1000)} milliseconds",
+            by=given["by"], timeout=given["timeout"],
         )  # fmt: skip
     if given["as_json"]:
         say_json(asdict(reply))

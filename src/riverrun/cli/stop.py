@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import click
 
 from riverrun.cli import options, say_json
@@ -11,10 +13,9 @@ from riverrun.errors import JobError
 @click.command("stop")
 @click.argument("app")
 @click.option("--now", is_flag=True, help="Do not finish the batch; the next run repeats it.")
-@click.option("--patience", type=click.FloatRange(min=0), default=120, show_default=True,
-              metavar="SECONDS", help="How long to wait for it.")  # fmt: skip
+@options.timeout_option("2 minutes", "How long to wait for it.", name="--patience", none=True)
 @options.json_option
-def command(app: str, now: bool, patience: float, as_json: bool) -> None:
+def command(app: str, now: bool, patience: timedelta, as_json: bool) -> None:
     """Stop the application APP, started with `run` or `submit`, and wait until it has stopped.
 
     The batch that runs is finished and committed. The next run goes on after it.
@@ -28,11 +29,12 @@ def command(app: str, now: bool, patience: float, as_json: bool) -> None:
 
     settings = options.settings()
     found = application(settings, app)
-    if found.running and not stop(settings, app, "now" if now else "drain", patience=patience):
+    seconds = patience.total_seconds()
+    if found.running and not stop(settings, app, "now" if now else "drain", patience=seconds):
         raise JobError(
             f"the application {app!r} still runs",
             where=f"process {found.pid}",
-            got=f"no end after {patience:g} seconds",
+            got=f"no end after {seconds:g} seconds",
             hint=f"its log is {found.log}; --now does not wait for the batch",
         )
     if as_json:

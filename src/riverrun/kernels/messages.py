@@ -56,7 +56,8 @@ class Status:
     answers: list[dict[str, Any]] = field(default_factory=list)
     """What steps reply to commands of the control log."""
     ends: dict[str, int] = field(default_factory=dict)
-    """How far each partition was read, where anything was: the next offset."""
+    """How far each partition was read, where anything was, and after the first batch everywhere:
+    the next offset."""
     aside: dict[str, str] = field(default_factory=dict)
     """Why records gave nothing, by `topic/partition/offset STEP`, where readers ask for them: the
     first thousand."""

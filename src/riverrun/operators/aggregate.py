@@ -87,6 +87,10 @@ class Window(ABC):
     def last_complete(self, instant: int) -> int:
         """The last slot of which all results are complete at the instant."""
 
+    def emitted(self, instant: int) -> int:
+        """Rows of state up to this time have given their results; some are kept for late rows."""
+        return self.done(instant)
+
     @abstractmethod
     def last_closed(self, instant: int) -> int:
         """The last slot for which rows are late at the instant."""
@@ -113,8 +117,7 @@ class Window(ABC):
 
     @property
     def standing(self) -> StandingWindows | None:
-        """The results of windows that are not closed at a clock, whether they have been emitted or
-        not, by the state that `advance` keeps; None if nobody can ask for them."""
+        """The results of windows not closed at a clock, emitted or not; None if nobody can ask."""
         return None
 
     @property
@@ -226,7 +229,8 @@ class Aggregate(Operator, Generic[W_co]):
 
     def closes(self, last: int) -> int:
         """What is corrected later has been given all the same."""
-        return last + bisect_left(range(END), last, key=lambda d: self.window.done(last + d))
+        done = last + bisect_left(range(END), last, key=lambda d: self.window.emitted(last + d))
+        return done + (self.updatable if self.emit == "final" else 0)
 
     def prepared(self, rows: pl.DataFrame) -> pl.DataFrame:
         return prepared(rows, self.aggregations)

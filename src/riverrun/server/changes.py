@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from riverrun.server.answers import Refused
 from riverrun.server.context import Context
 from riverrun.sinks.viewing.notes import BEGINNING
-from riverrun.views.reading import Change, Place
+from riverrun.views.reading import Change, Place, never_was
 
 AT_ONCE = 1000
 BEAT = 15.0
@@ -42,11 +42,12 @@ class Follower:
 
     async def _start(self, request: Request, name: str) -> Place:
         """After what was seen last, from a revision on, or from now on."""
-        reader = self.context.reader
         given = request.headers.get("last-event-id") or request.query_params.get("from")
         if given is not None:
-            await self.context.reading(lambda: reader.view(name), quick=True)
-            return Place.parse(given)
+            place, now = Place.parse(given), await self._now(name)
+            if place > now:  # of a database that was lost or put back: what it told is not here
+                raise never_was(name, place, now)
+            return place
         return await self._now(name)
 
     async def _now(self, name: str) -> Place:

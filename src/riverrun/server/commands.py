@@ -19,7 +19,7 @@ from riverrun.errors import InputError
 from riverrun.happened import place_of
 from riverrun.server.answers import Answer, Refused
 from riverrun.server.context import Context
-from riverrun.server.limits import body
+from riverrun.server.limits import body, is_number
 
 SECONDS, LEAST, MOST = 30.0, 0.001, 60.0
 REFUSED = {"rejected": 409, "failed": 422}
@@ -96,7 +96,7 @@ def _sent(given: bytes) -> Sent:
         raise InputError(
             "the command cannot be read",
             hint='{"type": "Deposit", "data": {"cents": 5}}, and if you like "id", "version", "by" '
-            'and "timeout" in seconds',
+            f'and "timeout" in seconds, {MOST:g} at most',
         )
     return sent
 
@@ -105,5 +105,5 @@ def _fits(sent: Sent) -> bool:
     name, fields = sent.command
     texts = isinstance(name, str) and isinstance(sent.id, str) and isinstance(sent.by, str | None)
     whole = sent.version is None or (type(sent.version) is int and 0 <= sent.version < 1 << 63)
-    seconds = isinstance(sent.timeout, int | float) and LEAST <= sent.timeout <= MOST
+    seconds = is_number(sent.timeout) and LEAST <= sent.timeout <= MOST
     return texts and whole and seconds and isinstance(fields, dict)

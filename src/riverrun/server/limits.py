@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 import zlib
 from collections import OrderedDict
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 
 from starlette.requests import ClientDisconnect, Request
 
-from riverrun.durations import microseconds
+from riverrun import durations
 from riverrun.errors import InputError, ProgramError
 from riverrun.server.answers import Refused
 
@@ -92,11 +91,15 @@ def patience(request: Request) -> float:
     if text is None:
         return WAIT
     try:
-        plain = re.fullmatch(r"\d+(\.\d*)?", text, re.ASCII)
-        found = float(text) if plain else microseconds(text, "") / 1e6
+        found = durations.patience(text) / 1e6
     except ProgramError as error:
         raise InputError("how long to wait cannot be read", got=text[:100], hint="5s") from error
     return min(found, MOST_WAIT)
+
+
+def is_number(value: object) -> bool:
+    """True is a number to Python, but nobody means it as one."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def page_size(request: Request) -> int | None:

@@ -15,7 +15,7 @@ from riverrun.asking import Asker, step_called
 from riverrun.errors import InputError
 from riverrun.server.answers import Answer
 from riverrun.server.context import Context
-from riverrun.server.limits import body
+from riverrun.server.limits import body, is_number
 
 SECONDS, LEAST, MOST = 10.0, 0.001, 60.0
 
@@ -44,13 +44,14 @@ def _asked(sent: bytes) -> tuple[str, float]:
     try:
         found: Any = exact.loads(sent)
         sql, seconds = found["sql"], found.get("timeout", SECONDS)
-        fits = isinstance(sql, str) and isinstance(seconds, int | float)
-        fits = fits and LEAST <= seconds <= MOST
+        fits = isinstance(sql, str) and bool(sql.strip())
+        fits = fits and is_number(seconds) and LEAST <= seconds <= MOST
         sql.encode()  # halves of signs are no text
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         fits = False
     if not fits:
         raise InputError(
-            "the question cannot be read", hint='{"sql": "SELECT …", "timeout": 10}, in seconds'
+            "the question cannot be read",
+            hint=f'{{"sql": "SELECT …", "timeout": 10}}, in seconds, {MOST:g} at most',
         )
     return sql, float(seconds)

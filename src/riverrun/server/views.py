@@ -17,7 +17,7 @@ from riverrun.server.answers import Answer, Refused
 from riverrun.server.changes import Follower
 from riverrun.server.context import Context
 from riverrun.server.freshness import freshness, told
-from riverrun.server.limits import body, page_size, patience
+from riverrun.server.limits import body, is_number, page_size, patience
 from riverrun.server.paths import REST
 from riverrun.server.revealing import OPTION as REVEAL
 from riverrun.server.revealing import revealed
@@ -146,9 +146,10 @@ def _words(request: Request) -> Words:
 def _asked(sent: bytes) -> dict[str, Any]:
     try:
         found = exact.loads(sent)
-        fits = isinstance(found["sql"], str) and isinstance(found.get("limit", 1), int)
-        fits = fits and isinstance(found.get("timeout", 1), int | float)
-        fits = fits and found.get("limit", 1) >= 1 and found.get("timeout", 1) > 0
+        limit, seconds = found.get("limit", 1), found.get("timeout", 1)
+        fits = isinstance(found["sql"], str) and isinstance(limit, int)
+        fits = fits and is_number(limit) and is_number(seconds)
+        fits = fits and limit >= 1 and seconds > 0
         found["sql"].encode()  # halves of signs are no text
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         fits = False

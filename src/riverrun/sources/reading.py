@@ -26,7 +26,7 @@ def read_ranges(
         said.add(reading.said)
         yield [*reading.chunks, reading.counts.chunk()]
     highs = {str(who): high for who, high in said.highs.items() if who.topic in program.topics}
-    ends = {str(each.partition): each.end for each in ranges}
+    ends = {str(each.partition): each.end for each in ranges} | now.stands
     status = Status(tick=now.tick, control=said.control, paused=said.paused, highs=highs, ends=ends)
     told = [status.chunk()]
     yield [*told, *marks(said, program.pages)] if program.steps else told

@@ -213,7 +213,8 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             said.point = {"batch": target.batch - 1, "ends": as_texts(target.ends)}
         marks = [said, *(Punctuation() for _ in dealt[1:])]
         first = target.batch == 1
-        now = Now(target.tick, self.job.source.wall, target.clocks, first)
+        stands = as_texts(target.ends) if first else {}
+        now = Now(target.tick, self.job.source.wall, target.clocks, first, stands)
         return [Task(ranges, mark, now) for ranges, mark in zip(dealt, marks, strict=True)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

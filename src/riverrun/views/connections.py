@@ -33,6 +33,7 @@ READS = (
     sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE,
 )  # fmt: skip
 
+CURSOR = "DECLARE asked NO SCROLL CURSOR FOR "
 HIDDEN = ("riverrun_", "sqlite_")
 UNSAFE = (
     "load_extension", "readfile", "writefile", "edit", "fts3_tokenizer",
@@ -162,17 +163,17 @@ class PostgresConnection(Connection):
         try:
             with own.transaction():
                 own.execute(f"SET LOCAL search_path TO {SCHEMA}")
-                own.execute(f"SET LOCAL statement_timeout TO {max(int(seconds * 1000), 1)}")
+                own.execute(f"SET LOCAL statement_timeout TO {_milliseconds(seconds)}")
                 own.execute("SELECT 1")  # from here on nothing makes it a transaction that writes
                 # a cursor takes one statement that gives rows, and so does the binary protocol
-                own.execute(f"DECLARE asked NO SCROLL CURSOR FOR {sql}".encode(), binary=True)
+                own.execute(f"{CURSOR}{sql}".encode(), binary=True)
                 found = own.execute("FETCH FORWARD 0 FROM asked")
                 names = [each.name for each in found.description or ()]
                 rows = _bounded(_fetched(own, limit + 1))
         except psycopg.errors.QueryCanceled as error:
             raise too_long(seconds) from error
         except psycopg.Error as error:
-            raise InputError("the query cannot be run", got=_line(error)) from error
+            raise _not_run(error) from error
         return Table(names, rows[:limit], len(rows) > limit)
 
     def _refuse_superuser(self) -> None:
@@ -192,6 +193,11 @@ class PostgresConnection(Connection):
         if self._own is not None:
             self._own.close()
             self._own = None
+
+
+def _milliseconds(seconds: float) -> int:
+    """As PostgreSQL takes them: none at all would be no limit, and there are 31 bits."""
+    return min(max(int(seconds * 1000), 1), 2**31 - 1)
 
 
 def _fetched(own: psycopg.Connection, limit: int) -> Iterator[tuple[Any, ...]]:
@@ -215,8 +221,13 @@ def _bounded(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return found
 
 
-def _line(error: psycopg.Error) -> str:
-    return " ".join(str(error).split())
+def _not_run(error: psycopg.Error) -> InputError:
+    """What PostgreSQL says, with the place as whoever asks has written it."""
+    said = error.diag
+    place = int(said.statement_position or 0) - len(CURSOR)
+    at = f", at character {place}" if place > 0 else ""
+    text = " ".join((said.message_primary or str(error)).split())
+    return InputError("the query cannot be run", got=f"{text}{at}", hint=said.message_hint)
 
 
 def only_select() -> InputError:

@@ -53,6 +53,7 @@ class Page:
     """What the next page is asked with; None after the last row."""
 
 
+ANEW = "read the whole view, and follow it from the revision of the answer"
 END = 2**31
 """After all tasks of a batch."""
 
@@ -181,10 +182,7 @@ class Reader:
         if after.revision == BEGINNING:
             after = Place(view.kept)
         if after.revision < view.kept:
-            raise Gone(
-                f"changes of {name} after {after.revision} are no longer kept",
-                hint="read the whole view, and follow it from the revision of the answer",
-            )
+            raise Gone(f"changes of {name} after {after.revision} are no longer kept", hint=ANEW)
         rows = []
         if after.task < END:
             rest = "= (?, ?) AND (changes.task, changes.n) > (?, ?)"
@@ -278,6 +276,12 @@ class NoView(InputError):
 
 class Gone(InputError):
     """What is asked for is no longer kept."""
+
+
+def never_was(name: str, place: Place, now: Place) -> Gone:
+    return Gone(
+        f"{name} has no revision {place.revision} yet", got=f"the last is {now.revision}", hint=ANEW
+    )
 
 
 def _known(name: str, application: str, layout: str, ways: str, kept: str) -> Known:

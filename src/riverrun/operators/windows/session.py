@@ -38,6 +38,9 @@ class Session(RowWindow):
         """Sessions that end up to here have been emitted."""
         return instant
 
+    def emitted(self, instant: int) -> int:
+        return instant
+
     def advance(self, step: Aggregate[Any], state: StepState, batch: Batch) -> Result:
         return _advance(step, state, batch)
 

@@ -53,6 +53,14 @@ class Sliding(RowWindow):
         """Rows up to this time have been emitted: those at the clock may still get company."""
         return instant - 1
 
+    def emitted(self, instant: int) -> int:
+        """Rows are kept by the beginning of their bucket."""
+        return instant - self.bucket
+
+    @property
+    def bucket(self) -> int:
+        return max(self.size // BUCKETS, 1)
+
     def advance(self, step: Aggregate[Any], state: StepState, batch: Batch) -> Result:
         return _advance(step, state, batch)
 
@@ -82,29 +90,25 @@ def _advance(step: Step, state: StepState, batch: Batch) -> Result:
             result.changes += _corrected(step, state, new, batch)
     result.changes += _fire(step, rows, new, batch)
     needed_from = batch.after - step.updatable - step.window.size
-    rows.append(new, needed_from - _bucket(step))
-    state.rows("revisions", PLACE).append(None, batch.after - step.updatable - _bucket(step))
+    rows.append(new, needed_from - step.window.bucket)
+    state.rows("revisions", PLACE).append(None, batch.after - step.updatable - step.window.bucket)
     return result
 
 
 def _standing(step: Step, state: StepState, clock: int) -> pl.DataFrame | None:
     """Rows that may still be corrected, with what those before them amount to."""
     closed = step.last_closed(clock)
-    kept = state.rows(within_key=None).standing(closed - step.window.size - _bucket(step))
+    kept = state.rows(within_key=None).standing(closed - step.window.size - step.window.bucket)
     if kept is None:
         return None
     rows = _rolled(step, kept).filter(closed < AT)
     return _changes(step, rows.with_columns(__revision=pl.lit(0, pl.Int64)), 1)
 
 
-def _bucket(step: Step) -> int:
-    return max(step.window.size // BUCKETS, 1)
-
-
 def _in_buckets(step: Step, rows: pl.DataFrame) -> pl.DataFrame:
     time = pl.col("__time")
     return (
-        rows.with_columns(__at=time, __slot=time - time % _bucket(step))
+        rows.with_columns(__at=time, __slot=time - time % step.window.bucket)
         .drop("__revision", "__time")
         .sort("__slot", "__hash")
     )
@@ -114,7 +118,7 @@ def _between(
     step: Step, rows: SegmentList, low: int, high: int, keys: pl.DataFrame
 ) -> list[pl.DataFrame]:
     """Rows of state with low < time <= high, of keys among those given."""
-    parts = rows.between(low - _bucket(step), high)
+    parts = rows.between(low - step.window.bucket, high)
     hashes = keys["__hash"].unique().implode()
     wanted = (low < AT) & (high >= AT) & pl.col("__hash").is_in(hashes)
     found = (part.filter(wanted) for part in parts)
@@ -130,7 +134,7 @@ def _fire(
         return []
     passing = [
         part.filter((low < AT) & (high >= AT))
-        for part in [*rows.between(low - _bucket(step), high), *([] if new is None else [new])]
+        for part in [*rows.between(low - step.window.bucket, high), *([] if new is None else [new])]
     ]
     passing = [part for part in passing if part.height]
     if not passing:

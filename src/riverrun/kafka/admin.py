@@ -35,6 +35,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
 )
 
 from riverrun.errors import BrokerError, ConfigError, NoTopic, TopicError
+from riverrun.kafka.refusals import refusal
 
 PATIENCE = timedelta(seconds=5)
 SETTLING = timedelta(seconds=30)
@@ -47,7 +48,10 @@ PASSING = {
     KafkaError.REPLICA_NOT_AVAILABLE,
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,  # a new leader does not know yet what is committed
+    KafkaError.KAFKA_STORAGE_ERROR,
 }
+"""What a partition says whose leader changes."""
 
 # librdkafka writes each failed connection to the terminal; ours is the one clear error.
 quiet = logging.getLogger("riverrun.librdkafka")
@@ -192,12 +196,7 @@ def _connect(client: Mapping[str, str], patience: timedelta) -> tuple[AdminClien
         return admin, admin.list_topics(timeout=patience.total_seconds())
     except KafkaException as error:
         admin.poll(0)  # hears the causes
-        raise BrokerError(
-            "no Kafka broker answers",
-            where=client.get("bootstrap.servers"),
-            got=next(iter(causes), None) or error.args[0].str(),
-            hint="is it running, and is --brokers right? `riverrun up` starts a local one",
-        ) from error
+        raise refusal(client, causes, error.args[0].str()) from error
 
 
 def _described(admin: AdminClient, found: Sequence[TopicMetadata]) -> list[Topic]:

@@ -168,8 +168,7 @@ class RangeReader:
         left = sum(each.end - each.position for each in unfinished.values())
         while not (taken := consumer.take(min(at_once, left))):
             if time.monotonic() > give_up_at:
-                brokers = self.client["bootstrap.servers"]
-                raise unreachable(brokers, f"no answer for {OUTAGE:.0f} s")
+                raise unreachable(self.client, f"no answer for {OUTAGE:.0f} s")
         return taken
 
 

@@ -6,11 +6,14 @@ from __future__ import annotations
 import multiprocessing
 import random
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
 from conftest import Command
-from riverrun.kafka import admin, direct_consuming
+from riverrun.errors import RecordsGone
+from riverrun.kafka import admin, direct_consuming, ranges
+from riverrun.kafka.consuming import Consuming, Taken
 from riverrun.kafka.direct_consuming import DirectConsuming
 from riverrun.kafka.librdkafka import way_of, why_not
 from riverrun.kafka.ranges import RangeReader
@@ -161,6 +164,49 @@ def test_a_process_that_forked_after_reading_reads_on_its_own(broker):
     assert queue.get(timeout=30) == 50
     child.join(30)
     assert child.exitcode == 0
+
+
+class Played(Consuming):
+    """Gives what it is told to give."""
+
+    def __init__(self, *taken: Taken) -> None:
+        self.taken = list(taken)
+
+    def assign(self, places): ...
+
+    def drop(self, partitions): ...
+
+    def take(self, most):
+        return self.taken.pop(0) if self.taken else Taken([], [], [])
+
+
+def rows_at(*offsets: int) -> pa.Table:
+    columns = {name: pa.array([b"x" for _ in offsets]) for name in NAMES[:2]}
+    return pa.table({**columns, "__timestamp": [*offsets], "__offset": [*offsets]})
+
+
+def test_an_end_before_that_of_the_range_is_waited_behind():
+    """As of a leader that is new, and does not know yet that the last records are committed."""
+    place = Partition("reading-lagging", 0)
+    reader = RangeReader({"bootstrap.servers": "127.0.0.1:1"})
+    reader.consumers[False] = Played(
+        Taken([], [(place, 5)], []),
+        Taken([(place, rows_at(5, 6))], [(place, 7)], []),
+        Taken([(place, rows_at(7))], [(place, 9)], []),  # at 8 a transaction ends
+    )
+    [found] = reader.read([[Range(place, 5, 9)]])
+    assert found[place]["__offset"].to_pylist() == [5, 6, 7]
+
+
+@broker_needed
+@pytest.mark.parametrize("way", ["direct", "public"])
+def test_records_that_were_promised_and_are_not_there_are_an_error(broker, monkeypatch, way):
+    monkeypatch.setattr(ranges, "OUTAGE", 0.5)
+    topic = f"reading-cut-off-{way}"
+    admin.create_topic(broker, topic, partitions=2)
+    written(broker, topic, odd_records(10, 6))
+    with pytest.raises(RecordsGone, match="it ends at offset 5, and had records up to 8"):
+        [*RangeReader(broker, way).read([[Range(Partition(topic, 0), 0, 8)]])]
 
 
 def test_another_librdkafka_than_those_tried_is_read_the_public_way(monkeypatch):

@@ -12,6 +12,9 @@ class Node(NamedTuple):
     host: str
     port: int
 
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
 
 def bootstrap(client: Mapping[str, str]) -> list[Node]:
     """The brokers of the settings."""

@@ -30,7 +30,6 @@ QUICK = {
     "broker.heartbeat.interval.ms": "200",
     "broker.session.timeout.ms": "1500",
     "log.cleaner.enable": "false",
-    "group.share.enable": "false",
 }
 """One that was killed is given up soon."""
 COPIED = {
@@ -46,7 +45,7 @@ COPIED = {
 
 @dataclass
 class Node:
-    """One server. `more` are its own settings."""
+    """One server."""
 
     number: int
     folder: Path
@@ -60,7 +59,8 @@ class Node:
         return self.folder / "server.properties"
 
     def write(self, cluster: str) -> None:
-        """Its files, as the tool for formatting would write them: that takes a JVM of its own."""
+        """Its files. A controller has to know which features there are; of any other node they are
+        written here, as the tool would do it, which takes a JVM of its own."""
         data = self.folder / "data"
         data.mkdir(parents=True)
         (self.folder / "log4j2.properties").write_text(
@@ -69,6 +69,11 @@ class Node:
         settings = {**self.settings, "log.dirs": str(data)}
         lines = (f"{name}={value}" for name, value in settings.items())
         self.properties.write_text("\n".join(lines))
+        if "controller" in self.settings["process.roles"]:
+            tool = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self.properties)]
+            options = class_archive.options(self.jvm.archive)
+            subprocess.run(self.jvm.command(options, tool), check=True, capture_output=True)
+            return
         meta = {"version": 1, "cluster.id": cluster, "node.id": self.number, "directory.id": _id()}
         text = "\n".join(f"{name}={value}" for name, value in meta.items())
         (data / "meta.properties").write_text(text)
@@ -85,16 +90,16 @@ class Node:
 
     def kill(self) -> None:
         """As kill -9 does."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-            self.process = None
+        process, self.process = self.process, None
+        if process is not None:
+            process.kill()
+            process.wait()
 
     def stop(self) -> None:
         """As an operator does: leaders go elsewhere first."""
         if self.process is not None:
             self.process.terminate()
-            self.process.wait(PATIENCE)
+            self.process.wait(PATIENCE)  # else it is killed with the others
             self.process = None
 
     def told(self) -> str:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaError
 
 from riverrun.errors import BrokerError, RecordsGone
+from riverrun.kafka import admin
 from riverrun.kafka.consuming import Consuming, PublicConsuming, Taken
 from riverrun.kafka.direct_consuming import DirectConsuming
 from riverrun.kafka.librdkafka import Way
@@ -173,6 +174,7 @@ class RangeReader:
 
     def _silence(self, unfinished: Mapping[Partition, Reading]) -> Exception:
         """Why nothing comes any more."""
+        admin.connect(self.client)  # an error that says why, if nobody lets us in
         for partition, end in KafkaTopics(self.client).ends(unfinished).items():
             if end < unfinished[partition].end:
                 return _cut_off(partition, unfinished[partition], end)

@@ -8,11 +8,12 @@ import random
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 
 from conftest import Command
 from riverrun.errors import RecordsGone
 from riverrun.kafka import admin, direct_consuming, ranges
+from riverrun.kafka.browse import Browser
 from riverrun.kafka.consuming import Consuming, Taken
 from riverrun.kafka.direct_consuming import DirectConsuming
 from riverrun.kafka.librdkafka import way_of, why_not
@@ -207,6 +208,36 @@ def test_records_that_were_promised_and_are_not_there_are_an_error(broker, monke
     written(broker, topic, odd_records(10, 6))
     with pytest.raises(RecordsGone, match="it ends at offset 5, and had records up to 8"):
         [*RangeReader(broker, way).read([[Range(Partition(topic, 0), 0, 8)]])]
+
+
+class End:
+    """What a consumer says at the end of a partition."""
+
+    def __init__(self, offset: int) -> None:
+        self.offset, self.partition = lambda: offset, lambda: 0
+
+    def error(self) -> KafkaError:
+        return KafkaError(KafkaError._PARTITION_EOF)
+
+
+@broker_needed
+def test_whoever_browses_waits_behind_an_early_end_and_not_for_an_open_transaction(
+    broker, monkeypatch
+):
+    topic = "reading-browsed"
+    admin.create_topic(broker, topic, partitions=1)
+    written(broker, topic, odd_records(10, 8), partitions=1)
+    producer = Producer({**broker, "transactional.id": topic})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic, b"open")
+    producer.flush()
+    with Browser(broker, topic) as browser:
+        assert browser.latest == {0: 11}
+        consume, early = browser._consume, [End(4)]
+        monkeypatch.setattr(browser, "_consume", lambda: [early.pop()] if early else consume())
+        assert [each.offset() for each in browser.read(browser.earliest)] == [*range(10)]
+    producer.abort_transaction()
 
 
 def test_another_librdkafka_than_those_tried_is_read_the_public_way(monkeypatch):

@@ -36,7 +36,12 @@ if TYPE_CHECKING:
     from once import Once
     from riverrun.spark.session import Spark
 
-TOGETHER = {"test_cluster": "cluster", "test_typing": "checked types"}
+TOGETHER = {
+    "test_cluster": "cluster",
+    "test_secured": "a broker with TLS",
+    "test_several_brokers": "three brokers",
+    "test_typing": "checked types",
+}
 """Files whose tests share what is dear to start, and what it is: they go to one worker."""
 
 BY_CLASS = {"test_operator_contracts"}

@@ -181,6 +181,13 @@ def test_configured_brokers_are_used_and_nothing_is_started(settings):
     assert not settings.home.exists()
 
 
+def test_settings_of_a_cluster_do_not_hold_for_the_embedded_broker(broker_settings):
+    own = broker_settings.override(kafka={"security.protocol": "SSL"})
+    assert kafka.named(own).client() == kafka.client(own) == kafka.client(broker_settings)
+    cluster = own.override(brokers="kafka:9092")
+    assert kafka.named(cluster) == cluster
+
+
 def test_kafka_runs_on_the_java_from_pypi(settings, monkeypatch):
     monkeypatch.setenv("RIVERRUN_JAVA", "pypi")
     kafka.up(settings, port=ports.any_free())

@@ -6,11 +6,15 @@ from __future__ import annotations
 import multiprocessing
 import random
 
+import pyarrow as pa
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 
 from conftest import Command
-from riverrun.kafka import admin, direct_consuming
+from riverrun.errors import RecordsGone
+from riverrun.kafka import admin, direct_consuming, ranges
+from riverrun.kafka.browse import Browser
+from riverrun.kafka.consuming import Consuming, Taken
 from riverrun.kafka.direct_consuming import DirectConsuming
 from riverrun.kafka.librdkafka import way_of, why_not
 from riverrun.kafka.ranges import RangeReader
@@ -161,6 +165,79 @@ def test_a_process_that_forked_after_reading_reads_on_its_own(broker):
     assert queue.get(timeout=30) == 50
     child.join(30)
     assert child.exitcode == 0
+
+
+class Played(Consuming):
+    """Gives what it is told to give."""
+
+    def __init__(self, *taken: Taken) -> None:
+        self.taken = list(taken)
+
+    def assign(self, places): ...
+
+    def drop(self, partitions): ...
+
+    def take(self, most):
+        return self.taken.pop(0) if self.taken else Taken([], [], [])
+
+
+def rows_at(*offsets: int) -> pa.Table:
+    columns = {name: pa.array([b"x" for _ in offsets]) for name in NAMES[:2]}
+    return pa.table({**columns, "__timestamp": [*offsets], "__offset": [*offsets]})
+
+
+def test_an_end_before_that_of_the_range_is_waited_behind():
+    """As of a leader that is new, and does not know yet that the last records are committed."""
+    place = Partition("reading-lagging", 0)
+    reader = RangeReader({"bootstrap.servers": "127.0.0.1:1"})
+    reader.consumers[False] = Played(
+        Taken([], [(place, 5)], []),
+        Taken([(place, rows_at(5, 6))], [(place, 7)], []),
+        Taken([(place, rows_at(7))], [(place, 9)], []),  # at 8 a transaction ends
+    )
+    [found] = reader.read([[Range(place, 5, 9)]])
+    assert found[place]["__offset"].to_pylist() == [5, 6, 7]
+
+
+@broker_needed
+@pytest.mark.parametrize("way", ["direct", "public"])
+def test_records_that_were_promised_and_are_not_there_are_an_error(broker, monkeypatch, way):
+    monkeypatch.setattr(ranges, "OUTAGE", 0.5)
+    topic = f"reading-cut-off-{way}"
+    admin.create_topic(broker, topic, partitions=2)
+    written(broker, topic, odd_records(10, 6))
+    with pytest.raises(RecordsGone, match="it ends at offset 5, and had records up to 8"):
+        [*RangeReader(broker, way).read([[Range(Partition(topic, 0), 0, 8)]])]
+
+
+class End:
+    """What a consumer says at the end of a partition."""
+
+    def __init__(self, offset: int) -> None:
+        self.offset, self.partition = lambda: offset, lambda: 0
+
+    def error(self) -> KafkaError:
+        return KafkaError(KafkaError._PARTITION_EOF)
+
+
+@broker_needed
+def test_whoever_browses_waits_behind_an_early_end_and_not_for_an_open_transaction(
+    broker, monkeypatch
+):
+    topic = "reading-browsed"
+    admin.create_topic(broker, topic, partitions=1)
+    written(broker, topic, odd_records(10, 8), partitions=1)
+    producer = Producer({**broker, "transactional.id": topic})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic, b"open")
+    producer.flush()
+    with Browser(broker, topic) as browser:
+        assert browser.latest == {0: 11}
+        consume, early = browser._consume, [End(4)]
+        monkeypatch.setattr(browser, "_consume", lambda: [early.pop()] if early else consume())
+        assert [each.offset() for each in browser.read(browser.earliest)] == [*range(10)]
+    producer.abort_transaction()
 
 
 def test_another_librdkafka_than_those_tried_is_read_the_public_way(monkeypatch):

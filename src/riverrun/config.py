@@ -143,7 +143,7 @@ def load(start: Path | None = None, environ: Mapping[str, str] | None = None) ->
         valkey=environ.get("RIVERRUN_VALKEY") or table.pop("valkey", None),
         views_reader=environ.get("RIVERRUN_VIEWS_READER") or table.pop("views_reader", None),
         views=_views(environ.get("RIVERRUN_VIEWS") or table.pop("views", "sqlite"), file),
-        kafka={name: str(value) for name, value in table.pop("kafka", {}).items()},
+        kafka=_located(file, table.pop("kafka", {})),
         spark=spark,
         master=environ.get("RIVERRUN_MASTER") or table.pop("master", "local[*]"),
         checkpoints=_checkpoints(file, table, environ, spark),
@@ -230,6 +230,18 @@ def _folder(
     if named is None:
         return None
     return ((file.parent if file else Path.cwd()) / Path(named).expanduser()).absolute()
+
+
+def _located(file: Path | None, table: Mapping[str, Any]) -> dict[str, str]:
+    """Files of certificates and keys are relative to the settings file: Spark's workers, and a
+    command in another folder, would look elsewhere for them."""
+
+    def whole(name: str, value: str) -> str:
+        if file is None or not re.fullmatch(r"ssl\..*location", name) or value == "probe":
+            return value
+        return str((file.parent / Path(value).expanduser()).absolute())
+
+    return {name: whole(name, str(value)) for name, value in table.items()}
 
 
 def _checkpoints(

@@ -85,7 +85,7 @@ def command(
 
     with graceful() as stopping:
         asked = Asked.of(starts, ends)
-        settings = settings.override(brokers=kafka.ensure(settings)["bootstrap.servers"])
+        settings = kafka.named(settings)
         found = replay(
             load_as_run(program, settings), settings, into, asked,
             fresh=how["fresh"], anyway=how["anyway"],
@@ -160,7 +160,7 @@ def _remove(name: str, settings: Settings, *, as_json: bool) -> None:
 
     if noted(settings.checkpoint_of(name)) is None:
         raise click.UsageError(f"there is no replay {name!r}")
-    settings = settings.override(brokers=kafka.ensure(settings)["bootstrap.servers"])
+    settings = kafka.named(settings)
     gone = removed(name, settings)
     if as_json:
         say_json({"removed": gone})

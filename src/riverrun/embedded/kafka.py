@@ -56,6 +56,14 @@ def ensure(settings: Settings) -> dict[str, str]:
     return {"bootstrap.servers": up(settings).brokers}
 
 
+def named(settings: Settings) -> Settings:
+    """The settings with the brokers that they mean, which are started if need be. What is set for
+    clients of a cluster does not hold for the embedded broker."""
+    if settings.brokers is not None:
+        return settings
+    return settings.override(brokers=up(settings).brokers, kafka={})
+
+
 def status(settings: Settings) -> Broker | None:
     """The embedded broker, if it runs."""
     files = _files(settings)

@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -35,6 +36,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
 )
 
 from riverrun.errors import BrokerError, ConfigError, NoTopic, TopicError
+from riverrun.kafka.nodes import Node
+from riverrun.kafka.refusals import refusal
 
 PATIENCE = timedelta(seconds=5)
 SETTLING = timedelta(seconds=30)
@@ -47,7 +50,10 @@ PASSING = {
     KafkaError.REPLICA_NOT_AVAILABLE,
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,  # a new leader does not know yet what is committed
+    KafkaError.KAFKA_STORAGE_ERROR,
 }
+"""What a partition says whose leader changes."""
 
 # librdkafka writes each failed connection to the terminal; ours is the one clear error.
 quiet = logging.getLogger("riverrun.librdkafka")
@@ -78,9 +84,9 @@ class Topic:
         return sum(partition.end - partition.start for partition in self.partitions)
 
 
-def connect(client: Mapping[str, str], *, patience: timedelta = PATIENCE) -> AdminClient:
+def connect(client: Mapping[str, str], *, patience: timedelta | None = None) -> AdminClient:
     """An admin client of brokers that answer."""
-    return _connect(client, patience)[0]
+    return _connect(client, patience or PATIENCE)[0]
 
 
 def cluster_id(client: Mapping[str, str], *, patience: timedelta = PATIENCE) -> str | None:
@@ -143,6 +149,7 @@ def create_topic(
     new = NewTopic(name, num_partitions=partitions, config=dict(config or {}))
     _result(admin.create_topics([new], request_timeout=_seconds())[name], name)
     _wait(admin, lambda cluster: _led(cluster, name), f"topic {name!r} does not become visible")
+    _wait_for_all(client, admin.list_topics(timeout=_seconds()), name)
     _offsets(admin, [TopicPartition(name, p) for p in range(partitions)], OffsetSpec.latest())
 
 
@@ -192,12 +199,7 @@ def _connect(client: Mapping[str, str], patience: timedelta) -> tuple[AdminClien
         return admin, admin.list_topics(timeout=patience.total_seconds())
     except KafkaException as error:
         admin.poll(0)  # hears the causes
-        raise BrokerError(
-            "no Kafka broker answers",
-            where=client.get("bootstrap.servers"),
-            got=next(iter(causes), None) or error.args[0].str(),
-            hint="is it running, and is --brokers right? `riverrun up` starts a local one",
-        ) from error
+        raise refusal(client, causes, error.args[0].str()) from error
 
 
 def _described(admin: AdminClient, found: Sequence[TopicMetadata]) -> list[Topic]:
@@ -275,6 +277,19 @@ def _led(cluster: ClusterMetadata, name: str) -> bool:
     return bool(topic and topic.partitions) and all(
         partition.leader >= 0 for partition in cluster.topics[name].partitions.values()
     )
+
+
+def _wait_for_all(client: Mapping[str, str], cluster: ClusterMetadata, topic: str) -> None:
+    """Of several brokers, one that has not heard of a topic yet would say that there is none. One
+    that does not answer is not waited for."""
+    if len(cluster.brokers) < 2:
+        return
+    give_up_at = time.monotonic() + _seconds()
+    for broker in cluster.brokers.values():
+        alone = {**client, "bootstrap.servers": str(Node(str(broker.host), broker.port))}
+        with suppress(BrokerError):
+            while not exists(alone, topic) and time.monotonic() < give_up_at:
+                time.sleep(0.02)
 
 
 def _wait(admin: AdminClient, until: Callable[[ClusterMetadata], bool], otherwise: str) -> None:

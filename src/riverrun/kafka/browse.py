@@ -12,6 +12,8 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from riverrun.errors import BrokerError
 from riverrun.kafka import admin
+from riverrun.kafka.topics import KafkaTopics
+from riverrun.partitions import Partition
 
 SETTINGS = {
     "group.id": "riverrun-browse",
@@ -28,7 +30,7 @@ class Browser:
     """A reader of one topic. Use it in a `with` block."""
 
     def __init__(self, client: Mapping[str, str], topic: str) -> None:
-        self.topic = admin.describe(client, topic)
+        self.topic, self._client = admin.describe(client, topic), client
         settings: dict[str, Any] = {**client, **SETTINGS}
         self._consumer = Consumer(settings, logger=admin.quiet)
 
@@ -77,8 +79,18 @@ class Browser:
                 partition, offset = _place(message)
                 if message.error() is None and offset < self.latest[partition]:
                     yield message
-                if message.error() is not None or offset + 1 >= self.latest[partition]:
+                if self._is_last(message, partition, offset):
                     ends.pop(partition, None)
+
+    def _is_last(self, message: Message, partition: int, offset: int) -> bool:
+        """An end before that of the topic is one if a transaction is open there. A leader that is
+        new may not know yet what is committed, and says so when it is asked."""
+        if message.error() is None:
+            return offset + 1 >= self.latest[partition]
+        if offset >= self.latest[partition]:
+            return True
+        place = Partition(self.topic.name, partition)
+        return KafkaTopics(self._client).ends([place])[place] <= offset
 
     def follow(self, starts: Offsets, ended: Event) -> Iterator[Message]:
         """The records from these offsets on, until the event is set."""

@@ -5,24 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from confluent_kafka import KafkaError
 
 from riverrun.errors import BrokerError, NoTopic
 from riverrun.kafka.connection import Connection, ConnectionGone, error_text
+from riverrun.kafka.nodes import Node, bootstrap
 from riverrun.kafka.requests import COORDINATOR, EVERY, METADATA, Request
 
 NO_ID = UUID(int=0)
 GROUP_KEY = 0
-
-
-class Node(NamedTuple):
-    """Where a broker listens."""
-
-    host: str
-    port: int
 
 
 @dataclass(frozen=True)
@@ -79,7 +73,7 @@ class Cluster:
     def _anyone(self, request: Request, **values: Any) -> dict[str, Any]:
         """The answer of a broker that we know already, or of one of the settings."""
         failed: ConnectionGone | None = None
-        for node in dict.fromkeys([*self.connections, *_bootstrap(self.client)]):
+        for node in dict.fromkeys([*self.connections, *bootstrap(self.client)]):
             try:
                 return self.ask(node, request, **values)
             except ConnectionGone as error:
@@ -97,11 +91,3 @@ class Cluster:
                 raise
             self.connections[node] = made
         return self.connections[node]
-
-
-def _bootstrap(client: Mapping[str, str]) -> list[Node]:
-    found = []
-    for each in client["bootstrap.servers"].split(","):
-        host, _, port = each.strip().rpartition("://")[2].rpartition(":")
-        found.append(Node(host.strip("[]") or port, int(port) if host else 9092))
-    return found

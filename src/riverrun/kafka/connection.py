@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import os
 import socket
-import ssl
 import struct
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,12 +18,12 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from riverrun.errors import BrokerError, ConfigError
+from riverrun.kafka import tls
+from riverrun.kafka.refusals import PASSWORD, REFUSED, explained
 from riverrun.kafka.requests import AUTHENTICATE, VERSIONS, Request
 from riverrun.kafka.wire import NO_TAGS, Cursor, packed
 
 CLIENT = b"riverrun"
-CONNECTING = 5.0
-"""Seconds for a broker to take a connection."""
 ANSWERING = 15.0
 """Seconds for an answer, beside those that a request itself waits."""
 HANDSHAKE_KEY, HANDSHAKE_VERSION = 17, 1
@@ -44,10 +43,10 @@ class Connection:
         self.asked = 0
         protocol = client.get("security.protocol", "plaintext").lower()
         try:
-            self.socket = socket.create_connection((host, port), CONNECTING)
+            self.socket = socket.create_connection((host, port), tls.CONNECTING)
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if protocol.endswith("ssl"):
-                self.socket = _tls(client).wrap_socket(self.socket, server_hostname=host)
+                self.socket = tls.context(client).wrap_socket(self.socket, server_hostname=host)
         except OSError as error:
             raise self._gone(error) from error
         if protocol.startswith("sasl"):
@@ -111,7 +110,7 @@ class Connection:
         return found
 
     def _gone(self, error: object) -> ConnectionGone:
-        hint = "is it running? see `riverrun status`"
+        _, hint = explained(str(error))
         return ConnectionGone("Kafka does not answer", where=self.where, got=error, hint=hint)
 
     def _authenticate(self) -> None:
@@ -141,9 +140,8 @@ class Connection:
 
     def _refused(self, error: int, message: str | None) -> None:
         if error:
-            raise BrokerError(
-                "Kafka does not let us in", where=self.where, got=message or error_text(error)
-            )
+            got = message or error_text(error)
+            raise BrokerError(REFUSED, where=self.where, got=got, hint=PASSWORD)
 
 
 def scram(user: str, password: str, *, hashing: str, say: Callable[[bytes], bytes]) -> None:
@@ -169,18 +167,6 @@ def scram(user: str, password: str, *, hashing: str, say: Callable[[bytes], byte
     expected = hmac.digest(hmac.digest(salted, b"Server Key", kind), signed, kind)
     if not hmac.compare_digest(base64.b64decode(answer.get("v", "")), expected):
         raise BrokerError("the broker does not know our password", got="SCRAM: a wrong signature")
-
-
-def _tls(client: Mapping[str, str]) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=client.get("ssl.ca.location"))
-    if client.get("enable.ssl.certificate.verification", "true").lower() == "false":
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    elif client.get("ssl.endpoint.identification.algorithm", "https").lower() == "none":
-        context.check_hostname = False
-    if certificate := client.get("ssl.certificate.location"):
-        key, password = client.get("ssl.key.location"), client.get("ssl.key.password")
-        context.load_cert_chain(certificate, key, password)
-    return context
 
 
 def error_text(code: int) -> str:

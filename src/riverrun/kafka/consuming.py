@@ -39,8 +39,9 @@ SETTINGS = {
 class Taken(NamedTuple):
     runs: list[tuple[Partition, pa.Table]]
     """Records of one partition after the other, as they came."""
-    ended: list[Partition]
-    """Those that hold no more: nothing but control records can follow."""
+    ended: list[tuple[Partition, int]]
+    """Those that hold no more for now, and where: all before that offset was given. A leader that
+    is new may take a moment to know of the last records that the one before had committed."""
     errors: list[tuple[Partition, KafkaError]]
     """What is wrong with a partition. An outage of brokers is none of them."""
 
@@ -123,7 +124,7 @@ def _is_note(message: Message, taken: Taken) -> bool:
     if topic is not None and number is not None:
         partition = Partition(topic, number)
         if error.code() == KafkaError._PARTITION_EOF:
-            taken.ended.append(partition)
+            taken.ended.append((partition, message.offset() or 0))
         else:
             taken.errors.append((partition, error))
     return True

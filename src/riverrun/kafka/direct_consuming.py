@@ -163,7 +163,7 @@ class DirectConsuming(Consuming):
             if not row[TOPIC]:
                 continue  # of brokers, not of a partition
             if code == KafkaError._PARTITION_EOF:
-                taken.ended.append(Partition(self.topic, number))
+                taken.ended.append((Partition(self.topic, number), int(row[OFFSET])))
             else:
                 taken.errors.append((Partition(self.topic, number), KafkaError(code)))
 

@@ -12,11 +12,12 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaError
 
 from riverrun.errors import BrokerError, RecordsGone
+from riverrun.kafka import admin
 from riverrun.kafka.consuming import Consuming, PublicConsuming, Taken
 from riverrun.kafka.direct_consuming import DirectConsuming
 from riverrun.kafka.librdkafka import Way
 from riverrun.kafka.records import no_records
-from riverrun.kafka.topics import OUTAGE, unreachable
+from riverrun.kafka.topics import OUTAGE, KafkaTopics, unreachable
 from riverrun.partitions import Partition, Range
 
 AT_ONCE = 20_000
@@ -149,9 +150,9 @@ class RangeReader:
         for partition, rows in taken.runs:
             if partition in unfinished:
                 unfinished[partition].add(rows)
-        for partition in taken.ended:
+        for partition, offset in taken.ended:
             if partition in unfinished:
-                unfinished[partition].position = unfinished[partition].end
+                unfinished[partition].position = max(unfinished[partition].position, offset)
         done = [each for each, reading in unfinished.items() if reading.position >= reading.end]
         for partition in done:
             del unfinished[partition]
@@ -168,14 +169,30 @@ class RangeReader:
         left = sum(each.end - each.position for each in unfinished.values())
         while not (taken := consumer.take(min(at_once, left))):
             if time.monotonic() > give_up_at:
-                brokers = self.client["bootstrap.servers"]
-                raise unreachable(brokers, f"no answer for {OUTAGE:.0f} s")
+                raise self._silence(unfinished)
         return taken
+
+    def _silence(self, unfinished: Mapping[Partition, Reading]) -> Exception:
+        """Why nothing comes any more."""
+        admin.connect(self.client)  # an error that says why, if nobody lets us in
+        for partition, end in KafkaTopics(self.client).ends(unfinished).items():
+            if end < unfinished[partition].end:
+                return _cut_off(partition, unfinished[partition], end)
+        return unreachable(self.client, f"no answer for {OUTAGE:.0f} s")
 
 
 def _bytes(column: pa.ChunkedArray) -> int:
     """Of the contents alone: where a group is cut must not depend on how it came."""
     return pc.sum(pc.binary_length(column)).as_py() or 0
+
+
+def _cut_off(partition: Partition, reading: Reading, end: int) -> RecordsGone:
+    return RecordsGone(
+        "records that were still to be read are gone",
+        where=partition,
+        got=f"it ends at offset {end}, and had records up to {reading.end}",
+        hint="a broker has lost what it had told to be safe: start over with --fresh",
+    )
 
 
 def _lost(partition: Partition, reading: Reading, error: KafkaError) -> Exception:

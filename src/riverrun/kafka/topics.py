@@ -32,6 +32,9 @@ AWAY = {
     KafkaError._TIMED_OUT,
     KafkaError._NOENT,  # no leaders are known
     KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.NOT_CONTROLLER,
 }
 T = TypeVar("T")
 
@@ -95,7 +98,7 @@ class KafkaTopics:
     def _translated(self, error: KafkaException, topic: str) -> Exception:
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return self._missing([topic])
-        return unreachable(self.brokers, error)
+        return unreachable(self.client, error)
 
     def ends(
         self, partitions: Iterable[Partition], *, committed: bool = True
@@ -135,9 +138,15 @@ def _known(offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
     return offsets
 
 
-def unreachable(brokers: str, error: object) -> BrokerError:
+def unreachable(client: Mapping[str, str], error: object) -> BrokerError:
+    """The cause, if a new client is told of one: of a password that was changed, or a certificate
+    that has expired, one that waits for brokers hears nothing."""
+    try:
+        admin.connect(client)
+    except BrokerError as refused:
+        return refused
     return BrokerError(
         "Kafka does not answer",
-        got=f"{brokers}: {error}",
+        got=f"{client['bootstrap.servers']}: {error}",
         hint="is it running? see `riverrun status`",
     )

@@ -13,8 +13,9 @@ from threading import Condition, Thread
 from confluent_kafka import KafkaError
 
 from riverrun.errors import BrokerError, RiverrunError
-from riverrun.kafka.cluster import Cluster, Led, Node
+from riverrun.kafka.cluster import Cluster, Led
 from riverrun.kafka.connection import ConnectionGone
+from riverrun.kafka.nodes import Node
 from riverrun.kafka.requests import RELEASE, RENEW
 from riverrun.queues.deliveries import Delivery, Settlement
 from riverrun.queues.membership import Membership

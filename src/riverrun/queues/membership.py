@@ -9,8 +9,9 @@ from uuid import UUID, uuid4
 from confluent_kafka import KafkaError
 
 from riverrun.errors import BrokerError
-from riverrun.kafka.cluster import Cluster, Node
+from riverrun.kafka.cluster import Cluster
 from riverrun.kafka.connection import ConnectionGone, error_text
+from riverrun.kafka.nodes import Node
 from riverrun.kafka.requests import HEARTBEAT
 
 SOON = 0.1

@@ -12,8 +12,9 @@ from uuid import UUID
 from confluent_kafka import KafkaError
 
 from riverrun.kafka.batches import Batch, Stored, batches
-from riverrun.kafka.cluster import Cluster, Node
+from riverrun.kafka.cluster import Cluster
 from riverrun.kafka.connection import ConnectionGone, error_text
+from riverrun.kafka.nodes import Node
 from riverrun.kafka.requests import ACKNOWLEDGE, FETCH, GAP, RECORD_LIMIT, RENEW
 from riverrun.partitions import Partition
 from riverrun.queues.deliveries import Delivery

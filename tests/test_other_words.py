@@ -10,6 +10,7 @@ import pytest
 import riverrun as rr
 from riverrun.errors import ProgramError
 from riverrun.other_words import HINTS
+from riverrun.queries import Queries
 from riverrun.testing import Driver
 
 
@@ -78,3 +79,10 @@ def test_a_column_called_at_needs_no_quotes():
     [line] = driver.batch()
     assert (line["value"]["day"], line["value"]["n"]) == ("2026-01-01T00:00:00Z", 5)
     assert line["value"]["quoted"] == "2026-01-01T12:30:00Z"
+
+
+def test_constants_of_a_class_are_not_among_the_names_that_there_are():
+    with pytest.raises(AttributeError) as error:
+        Queries.__new__(Queries).drop  # noqa: B018
+    assert "standing" in str(error.value)
+    assert "bring" not in str(error.value)

@@ -54,7 +54,10 @@ def checked(target: F) -> F:
 
 
 def _no_such_attribute(self: object, name: str) -> Any:
-    raise no_such_name(type(self).__name__, name, dir(type(self)))
+    own = type(self)
+    # what it can do, and what it has; constants of the class are its own affair
+    known = [each for each in dir(own) if not isinstance(getattr(own, each), str)]
+    raise no_such_name(own.__name__, name, known)
 
 
 def _checked(function: F) -> F:

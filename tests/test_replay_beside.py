@@ -161,17 +161,24 @@ def test_a_part_of_history_is_replayed_beside_the_program_that_runs(
     assert before == [(12, 3600)]
     ends = {each.name: each.span for each in admin.topics(broker) if each.name.startswith(name)}
 
-    asked = ("--into", "half", "--from", "2026-01-01T00:20", "--to", "2026-01-01T00:50:00Z")
+    asked = (
+        "--into",
+        "half-replayed",
+        "--from",
+        "2026-01-01T00:20",
+        "--to",
+        "2026-01-01T00:50:00Z",
+    )
     found = json.loads(replay(broker_settings.home, str(program), *asked, "--close", "--json"))
     slow = [c for c in clicks[20 * 60 : 50 * 60] if c["ms"] > 990]
-    assert found["outputs"][f"half.{name}-slow"] == len(slow)
+    assert found["outputs"][f"half-replayed.{name}-slow"] == len(slow)
     assert found["events"] == 2 * 30 * 60 + 40
     got = {}
     for topic in found["outputs"]:
         if "minutes" in topic:
             got = table(broker, topic)
     assert minutes_of(got) == by_duckdb(clicks, 20, 50)
-    assert len(records(broker, f"half.{name}-joined")) == 30 * 60
+    assert len(records(broker, f"half-replayed.{name}-joined")) == 30 * 60
 
     # nothing of the program was touched
     now = {each.name: each.span for each in admin.topics(broker) if each.name.startswith(name)}
@@ -179,13 +186,15 @@ def test_a_part_of_history_is_replayed_beside_the_program_that_runs(
     with closing(sqlite3.connect(file)) as own:
         assert own.execute("SELECT count(*), sum(n) FROM minutes").fetchall() == before
 
-    again = riverrun("replay", str(program), "--into", "half", "--from", "2026-01-01T00:30")
+    again = riverrun(
+        "replay", str(program), "--into", "half-replayed", "--from", "2026-01-01T00:30"
+    )
     assert again.code != 0
     assert "is another replay" in again.err
     assert "there is an application" in riverrun("replay", str(program), "--into", name).err
-    assert riverrun("replay", "--remove", "half").code == 0
-    assert not [each for each in admin.topics(broker) if each.name.startswith("half.")]
-    assert not broker_settings.checkpoint_of("half").exists()
+    assert riverrun("replay", "--remove", "half-replayed").code == 0
+    assert not [each for each in admin.topics(broker) if each.name.startswith("half-replayed.")]
+    assert not broker_settings.checkpoint_of("half-replayed").exists()
     assert "there is no replay" in riverrun("replay", "--remove", name).err
 
     # what is gone is told

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import os
 import runpy
 import sqlite3
 import struct
@@ -13,7 +12,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -22,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import riverrun as rr
+from plain_text import traces
 from riverrun import config, private
 from riverrun.compiler.shape import shape
 from riverrun.control import FORGET, Command, control_topic
@@ -90,25 +90,6 @@ def program(folder: Path, name: str, more: str = "") -> Path:
     return file
 
 
-def traces(home: Path, name: str, secrets: list[str] = SECRETS) -> list[str]:
-    """Files with something readable, apart from the topics that others write."""
-    needles = [each.encode() for each in secrets]
-    needles += [json.dumps(each)[1:-1].encode() for each in secrets]
-    needles += [base64.b64encode(each.encode())[:-4] for each in secrets]
-    needles += [base64.b64encode(b"xx" + each.encode())[4:-4] for each in secrets]
-    found = []
-    # Spark deletes files meanwhile: neither a folder nor a file that has gone stops this
-    for path in (Path(folder, file) for folder, _, files in os.walk(home) for file in files):
-        empty = path.suffix in (".index", ".timeindex")  # of the broker: 10 MB each
-        theirs = any(f"{name}-{topic}-" in str(path) for topic in ("orders", "commands"))
-        if theirs or empty or path.suffix == ".py" or not path.is_file():
-            continue
-        with suppress(FileNotFoundError):
-            if any(each in data for data in pieces(path, 100) for each in needles):
-                found.append(str(path))
-    return found
-
-
 @pytest.mark.spark
 @pytest.mark.broker
 def test_nothing_of_a_forgotten_customer_can_be_read_anywhere(
@@ -140,7 +121,7 @@ def test_nothing_of_a_forgotten_customer_can_be_read_anywhere(
         ]
         seen = riverrun("get", f"{name}_customers", "42", "--json", "--reveal")
         assert json.loads(seen.out)["row"]["email"] == ANN["email"]
-        assert traces(home, name) == traces(tmp_path, name) == []
+        assert traces(home, name, SECRETS) == traces(tmp_path, name, SECRETS) == []
         # what is not personal is found everywhere, so what is would be
         open_ = " ".join(
             [*traces(home, name, [ANN["city"]]), *traces(tmp_path, name, [ANN["city"]])]
@@ -151,7 +132,7 @@ def test_nothing_of_a_forgotten_customer_can_be_read_anywhere(
         assert ended.out, ended.err
         report = json.loads(ended.out)
         assert (ended.code, report["key"], report["readable"]) == (0, "destroyed", []), report
-        assert traces(home, name) == traces(tmp_path, name) == []
+        assert traces(home, name, SECRETS) == traces(tmp_path, name, SECRETS) == []
         assert table(broker, f"{name}-customers").keys() == {"7"}
         assert report["deleted"] == [f"view {name}_customers, changes kept for 1 hour"]
         assert riverrun("get", f"{name}_customers", "42").code == 1
@@ -169,7 +150,7 @@ def test_nothing_of_a_forgotten_customer_can_be_read_anywhere(
         assert (past.code, "(forgotten: email)" in past.out) == (0, True), past.out
         assert "0 of 2 commands would be decided differently; 2 cannot be compared" in past.out
         assert asked(riverrun, name) == (None, [["state"]])
-    assert traces(home, name) == []
+    assert traces(home, name, SECRETS) == []
     assert_unreadable(name, riverrun)
 
 
@@ -222,6 +203,7 @@ def known_application(broker, settings, name: str, tmp_path: Path) -> Keys:
 KILLED = """
 import os, sys
 from riverrun import config
+from riverrun.runtime.forgetting.forget import forget
 name, *steps = sys.argv[1:]
 for number, last in enumerate(steps):
     if os.fork() == 0:

@@ -57,7 +57,11 @@ def texts(run: Run, home: Path) -> list[str]:
     for each in (psutil.Process(run.process.pid), *psutil.Process(run.process.pid).children(True)):
         with suppress(psutil.Error):  # it has ended meanwhile
             arguments += each.cmdline()
-    logs = [path.read_text(errors="replace") for path in home.rglob("*.log")]
+    files = (Path(folder, each) for folder, _, found in os.walk(home) for each in found)
+    logs = []
+    for path in files:
+        with suppress(FileNotFoundError):  # the broker deletes topics meanwhile
+            logs += [path.read_text(errors="replace")] if path.suffix == ".log" else []
     return [*arguments, *logs, run.error(), run.out.read_text()]
 
 

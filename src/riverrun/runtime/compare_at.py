@@ -79,7 +79,7 @@ def compare_at(
         closing(Comparison(output, shared_evaluator(), Path(made))) as both,
     ):
         runs = [
-            _Run(side.program, side.outputs[name], point, Path(made) / f"{number}")
+            Making(side.program, side.outputs[name], point, Path(made) / f"{number}")
             for number, side in enumerate((first, second))
         ]
         total, done = sum(run.records for run in runs), 0
@@ -94,10 +94,18 @@ def compare_at(
         return compared(name, one, other, both, columns, limit=limit)
 
 
-class _Run:
+class Making:
     """The part of a program that makes one output, over the log up to a point."""
 
-    def __init__(self, program: Program, output: OutputSpec, point: Point, folder: Path) -> None:
+    def __init__(
+        self,
+        program: Program,
+        output: OutputSpec,
+        point: Point,
+        folder: Path,
+        *,
+        batch: int = LARGE,
+    ) -> None:
         client, span = kafka.client(point.settings), point.span
         archived = Archived.of(point.settings.archive_root, span.archived)
         source = KafkaSource(client, point.settings.reader, archived)
@@ -109,7 +117,7 @@ class _Run:
                 hint="without --at, what stands is compared",
             )
         self.ran = False
-        about = Circumstances(program, Pacer(LARGE, None), self._status, folder, span=span)
+        about = Circumstances(program, Pacer(batch, None), self._status, folder, span=span)
         self.planner = KafkaPlanner(about, KafkaTopics(client))
 
     def _status(self) -> dict[str, Any] | None:

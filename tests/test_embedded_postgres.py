@@ -102,7 +102,7 @@ def test_a_pid_that_now_is_another_program_is_left_alone(settings):
 def test_a_server_whose_folder_was_removed_is_still_stopped(settings):
     first = postgres.up(settings, port=ports.any_free())
     shutil.rmtree(folder(settings), ignore_errors=True)  # a server sees it, and helps
-    assert postgres.down(settings) is True
+    postgres.down(settings)  # whether there was one: it may have ended by itself just before
     assert not process.alive(first.pid)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from riverrun.control import Command, control_topic
 from riverrun.errors import TopicError
@@ -16,6 +16,17 @@ from riverrun.partitions import Partition, Range
 KEPT = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 
+def make_log(client: Mapping[str, str], topic: str, exists: Callable[[], bool]) -> None:
+    """Makes a topic that is kept for ever if it is missing; others may do so at the same time."""
+    if exists():
+        return
+    try:
+        admin.create_topic(client, topic, partitions=1, config=KEPT)
+    except TopicError:
+        if not exists():
+            raise
+
+
 class ControlLog:
     """The commands of one application."""
 
@@ -24,14 +35,7 @@ class ControlLog:
         self.partition = Partition(self.topic, 0)
 
     def make(self) -> None:
-        """Makes the topic if it is missing; others may do so at the same time."""
-        if self.exists():
-            return
-        try:
-            admin.create_topic(self.client, self.topic, partitions=1, config=KEPT)
-        except TopicError:
-            if not self.exists():
-                raise
+        make_log(self.client, self.topic, self.exists)
 
     def exists(self) -> bool:
         return admin.exists(self.client, self.topic)

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from riverrun.errors import NoTopic, TopicError
-from riverrun.kafka import admin
-from riverrun.kafka.control import KEPT
+from riverrun.errors import NoTopic
+from riverrun.kafka.control import make_log
 from riverrun.kafka.ranges import RangeReader
 from riverrun.kafka.records import Record
 from riverrun.kafka.sender import Sender
@@ -32,14 +31,7 @@ class PromotionLog:
         self.there = False
 
     def make(self) -> None:
-        """Makes the topic if it is missing; others may do so at the same time."""
-        if self.exists():
-            return
-        try:
-            admin.create_topic(self.client, self.topic, partitions=1, config=KEPT)
-        except TopicError:
-            if not self.exists():
-                raise
+        make_log(self.client, self.topic, self.exists)
         self.there = True
 
     def exists(self) -> bool:

@@ -1,9 +1,10 @@
-"""`riverrun bench restart`: from a start with much state to the first result, and replay.
+"""`riverrun bench restart`: from a start with much state to the first result; replay; promotion.
 
 - Restart: a table of documents is loaded; then the program ends, and is started again with
   something to do. Measured from the start of its process until its results can be read.
 - The same with hardly any state: what of it is the start itself.
 - Replay: a window program over all of a topic, into topics of its own.
+- Promotion: two versions under load, which become the public one in turns.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from riverrun.bench import load
 from riverrun.bench.harness import WAIT, Bench, Plan, batches_of
+from riverrun.bench.promotion import Promotion
 from riverrun.bench.report import Report
 from riverrun.config import Settings
 from riverrun.kafka.browse import Browser
@@ -38,10 +40,12 @@ class Sizes:
     events: int = 2_000_000
     """That are replayed."""
     replayed_batch: int = 250_000
+    promotions: int = 3
+    """There and back."""
 
     @property
     def smaller(self) -> Sizes:
-        return Sizes(100_000, 25_000, 200_000, 50_000)
+        return Sizes(100_000, 25_000, 200_000, 50_000, 1)
 
 
 class RestartBench(Bench):
@@ -119,6 +123,9 @@ class RestartBench(Bench):
         whole = events / (time.monotonic() - began_at)
         self.report.figures["replay: events/s with its start"] = round(whole)
 
+    def promotion(self) -> None:
+        Promotion(self, rounds=self.sizes.promotions).measure()
+
 
 def _documents(count: int) -> Iterator[bytes]:
     """Text that does not get smaller: pieces of a long one at random."""
@@ -137,7 +144,6 @@ def _asked(count: int) -> Iterator[bytes]:
 def bench(settings: Settings, sizes: Sizes) -> Report:
     with tempfile.TemporaryDirectory(prefix="riverrun-bench-") as folder:
         run = RestartBench(settings, sizes, Path(folder))
-        # the time of a promotion is the third part
-        for part in (run.restart, run.replay):
+        for part in (run.restart, run.replay, run.promotion):
             part()
         return run.report

@@ -254,12 +254,14 @@ def speed(peers: str, kinds: tuple[str, ...], latency: bool, **asked: Any) -> No
 @command.command()
 @measured
 def restart(**asked: Any) -> None:
-    """A restart with 1 GB of state, to the first result; and how fast history is replayed.
+    """A restart with 1 GB of state, to the first result; how fast history is replayed; and the time
+    of a promotion.
 
     A table of a million documents of 1,000 characters is loaded and the program ends. Started anew,
     it is asked for 1,000 of them: the time from the start of its process until the answers can be
     read, next to the same with 1,000 documents. `replay` of 2 million events: windowed counts of
-    100,000 keys. Takes about 8 minutes.
+    100,000 keys. Two versions at 1,000 events a second become the public one in turns: what a
+    switch takes, and the silence that readers hear. Takes about 10 minutes.
 
     \b
     riverrun bench restart --small

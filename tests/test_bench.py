@@ -125,3 +125,4 @@ def test_a_restart_is_measured_with_the_state_that_was_asked_for(
     assert 100 <= figures["100 MB: MB in memory"] < 120
     assert figures["100 MB: CPU of it, s"] > figures["hardly any state: CPU of it, s"]
     assert figures["replay: events/s"] > 0
+    assert figures["promotion: rows"] > 20_000

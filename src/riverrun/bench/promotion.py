@@ -129,15 +129,16 @@ class Promotion:
         """Waits until it tells of its batches."""
         give_up_at = time.monotonic() + PATIENCE
         log = self.bench.folder / f"{version}.log"
-        while '"events"' not in log.read_text():
+        while '"events"' not in (told := log.read_text()):
             if time.monotonic() > give_up_at:
-                raise JobError("a version does not begin", where=version, got=log.read_text()[-2000:])
+                raise JobError("a version does not begin", where=version, got=told[-2000:])
             time.sleep(0.5)
 
     def _riverrun(self, *arguments: str) -> Any:
         ended = subprocess.run(
-            [*COMMAND, *arguments], env=self._environment(), capture_output=True, text=True
-        )
+            [*COMMAND, *arguments],
+            env=self._environment(), capture_output=True, text=True, check=False,
+        )  # fmt: skip
         if ended.returncode:
             raise JobError("riverrun failed", where=" ".join(arguments), got=ended.stderr[-2000:])
         return json.loads(ended.stdout)

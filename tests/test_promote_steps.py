@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -232,6 +234,31 @@ def test_whatever_step_is_killed_every_sink_is_handed_over_and_back(
     assert told == Counter(range(bank.sent)), "one version tells, and never two"
 
 
+@contextmanager
+def runs_as(member, file, *, begun=True):
+    """As a run leaves it that has begun, or is about to."""
+    noted = runs.noted(member.folder, master="", log=file.parent, program=str(file))
+    with member.held(), noted as run:
+        if begun:
+            run.note(started_at=time.time())
+        yield run
+
+
+def test_who_is_about_to_run_is_waited_for(banks, hooks, riverrun, tmp_path):  # noqa: F811
+    bank = banks("waited", sinks='rr.sinks.sqlite("bank.db", "totals")', url=hooks.url)
+    bank.send()
+    bank.go_on()
+    current, v2 = bank.members.values()
+    files = [tmp_path / f"waited_{each}.py" for each in ("current", "v2")]
+    deployments.note(bank.settings, bank.name, deployments.deployed(v2.version, files[1]))
+    files[0].write_text(files[0].read_text() + 'paid.to("more")\n')
+    with runs_as(current, files[0], begun=False) as run, runs_as(v2, files[1]):
+        begins = threading.Timer(1, run.note, kwargs={"started_at": time.time()})
+        begins.start()
+        told = riverrun("promote", bank.name, "v2").err
+    assert told.startswith("waiting: waited is about to run\nerror: waited cannot take part")
+
+
 REFUSED = (
     ('paid.to(rr.sinks.parquet("lake"))', "cannot change hands yet"),
     ('paid.to("more")', "its file is not what runs"),
@@ -255,10 +282,9 @@ def test_what_cannot_be_promoted_is_told_before_anything_happens(
     deployments.note(bank.settings, bank.name, deployments.deployed(v2.version, files[1]))
     assert "error: refused does not run" in riverrun(*asked).err
     assert "is public already" in riverrun("promote", bank.name, "current").err
-    run = runs.noted(current.folder, master="", log=tmp_path, program=str(files[0]))
-    with current.held(), run:
+    with runs_as(current, files[0]):
         assert "refused--v2 does not run" in riverrun(*asked).err
-        with v2.held():
+        with runs_as(v2, files[1]):
             for file in files:
                 text = file.read_text()
                 for line, told in REFUSED:

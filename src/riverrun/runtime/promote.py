@@ -22,6 +22,7 @@ from riverrun.outputs import OutputSpec
 from riverrun.partitions import as_texts
 from riverrun.promotion import ASKED, FROM, GIVEN_UP, LEFT, TAKEN, Ends, Noted, Promotion, ahead_of
 from riverrun.runtime import checkpoint, deployments
+from riverrun.runtime.applications import application
 from riverrun.runtime.batches import Batches
 from riverrun.runtime.deploy import STATE, beside
 from riverrun.runtime.promoting import tables
@@ -99,13 +100,25 @@ class Promote:
         return known.open is not None
 
     def require_running(self) -> None:
+        """Who is about to run is waited for: until then, what is known of a version is of a run
+        before, whose results may have gone elsewhere."""
         for each in (self.former, self.version):
-            if checkpoint.holder(self._folder(each)) is None:
-                raise InputError(
-                    f"{each.application} does not run",
-                    hint="both versions have to: results change hands at a place of the input that "
-                    "both come to; nothing has changed",
-                )
+            told = False
+            while not self._runs(each):
+                if not told:
+                    self.tell(f"waiting: {each.application} is about to run")
+                    told = True
+                time.sleep(LOOK)
+
+    def _runs(self, version: Version) -> bool:
+        """False while it is about to."""
+        if checkpoint.holder(self._folder(version)) is None:
+            raise InputError(
+                f"{version.application} does not run",
+                hint="both versions have to: results change hands at a place of the input that "
+                "both come to; nothing has changed",
+            )
+        return application(self.settings, version.application).state == "running"
 
     def require(self, programs: Programs) -> None:
         """All that could stand in the way, before anything happens."""

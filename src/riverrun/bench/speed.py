@@ -210,11 +210,19 @@ def written(client: dict[str, str], topic: str, columns: list[str]) -> pl.DataFr
         rows["__value"] for found in RangeReader(client).read([whole]) for rows in found.values()
     ]
     lines = b"\n".join(value for part in parts for value in part.to_pylist())
-    found = pl.read_ndjson(lines, infer_schema_length=None).select(columns)
+    found = _standing(pl.read_ndjson(lines, infer_schema_length=None), columns)
     text = [
         name for name, kind in found.schema.items() if kind == pl.String and name == "window_start"
     ]
     return found.with_columns(pl.col(text).str.to_datetime("%+").dt.epoch("ms"))
+
+
+def _standing(rows: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
+    """What was not taken back, where rows say that they are (+1) or are no longer (-1)."""
+    if "diff" not in rows.columns:
+        return rows.select(columns)
+    left = rows.group_by(columns).agg(pl.col("diff").sum()).filter(pl.col("diff") != 0)
+    return left.select(pl.col(columns).repeat_by(pl.col("diff").abs())).explode(columns)
 
 
 @contextmanager

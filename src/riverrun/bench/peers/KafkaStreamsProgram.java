@@ -64,6 +64,8 @@ public class KafkaStreamsProgram {
         settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
         settings.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 1);
         settings.put("auto.offset.reset", "earliest");
+        // closed windows are told with the next record, but once a second only: nothing comes after the last one
+        settings.put(StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_WINDOWED_AGGREGATION, 0L);
         StreamsBuilder builder = new StreamsBuilder();
         Consumed<String, JsonNode> read = Consumed.with(TEXT, ROW);
         KStream<String, JsonNode> views = builder.stream(plan.get("input").asText(),

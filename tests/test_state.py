@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from riverrun.kernels.state import FAN, Segment, SegmentCache, SegmentList, save
+from riverrun.kernels.state import FAN, Names, Segment, SegmentCache, SegmentList, save
 from riverrun.testing.checkpoints import MemoryStore
 from thorough import examples
 
 SCHEMA = {"__slot": pl.Int64, "__hash": pl.UInt64, "key": pl.String, "value": pl.Int64}
+NAMES = Names(0)
 KEYS = [None, "a", "b", "c", "d", "e"]
 COLLIDING = {None: 0, "a": 0, "b": 7, "c": 2**64 - 1, "d": 2**64 - 1, "e": 2**63}
 """Hashes: some keys share one, others differ in their lowest bits only."""
@@ -54,7 +55,7 @@ def test_segments_hold_what_a_dictionary_would(batches, data):
         live = {place: value for place, value in rows.items() if place[0] > closed}
         model = {p: v for p, v in (model | live).items() if p[0] > closed}
         state.append(frame(live), closed)
-        ids = save(state, store, cache, "page")
+        ids = save(state, store, cache, "page", NAMES)
         assert sorted(ids) == sorted(store.data)
         state = SegmentList(("key",), [SegmentCache(0).get("page", each, store) for each in ids])
 
@@ -89,7 +90,7 @@ def test_a_row_is_rewritten_a_logarithm_of_times(size):
         rows = {(0, f"key {number} {each}"): number for each in range(size)}
         state.append(frame(rows), -1)
         written += sum(segment.rows.height for segment in state.added)
-        ids = save(state, store, cache, "page")
+        ids = save(state, store, cache, "page", NAMES)
         state = SegmentList(("key",), [cache.get("page", each, store) for each in ids])
         assert len(ids) <= FAN * (math.log(number + 1, FAN) + 1)
     assert written <= batches * size * (math.log2(batches) + 1)
@@ -99,12 +100,12 @@ def test_segments_of_closed_windows_are_gone():
     state, store, cache = empty(), MemoryStore(), SegmentCache(1 << 20)
     for window in range(20):
         state.append(frame({(window, key): window for key in KEYS}), window - 3)
-        ids = save(state, store, cache, "page")
+        ids = save(state, store, cache, "page", NAMES)
         state = SegmentList(("key",), [cache.get("page", each, store) for each in ids])
         held = sum(segment.rows.height for segment in state.segments)
         assert held <= 2 * 3 * len(KEYS)
     state.append(None, 19)
-    assert save(state, store, cache, "page") == []
+    assert save(state, store, cache, "page", NAMES) == []
     assert (store.data, cache.held, cache.size) == ({}, {}, 0)
 
 
@@ -114,7 +115,7 @@ def test_the_cache_keeps_to_its_limit_and_the_latest_segments():
     for number in range(6):
         state = empty()
         state.append(frame({(number, "a"): number}), -1)
-        ids += save(state, store, cache, "page")
+        ids += save(state, store, cache, "page", NAMES)
         assert cache.size <= cache.limit
     assert [segment for _, segment in cache.held] == ids[-3:]
 
@@ -122,7 +123,7 @@ def test_the_cache_keeps_to_its_limit_and_the_latest_segments():
 def test_what_was_dropped_from_the_cache_is_read_again():
     cache, store, state = SegmentCache(0), MemoryStore(), empty()
     state.append(frame({(0, "a"): 1}), -1)
-    ids = save(state, store, cache, "page")
+    ids = save(state, store, cache, "page", NAMES)
     other = SegmentCache(1 << 20)
     assert other.get("page", ids[0], store).rows.equals(state.segments[0].rows)
     assert other.get("page", ids[0], MemoryStore()).id == ids[0], "read only once"
@@ -132,7 +133,20 @@ def test_segments_that_another_worker_replaced_leave_the_cache():
     cache, store = SegmentCache(1 << 20), MemoryStore()
     state = SegmentList(("key",))
     state.append(frame({(0, "a"): 1}), -1)
-    (mine,) = save(state, store, cache, "page")
+    (mine,) = save(state, store, cache, "page", NAMES)
     cache.retain("page", {"other"})
     assert (list(cache.held), cache.size) == ([], 0)
     assert cache.get("page", mine, store).rows.height == 1
+
+
+def test_a_batch_that_is_run_again_gives_the_same_names_to_the_same_rows():
+    def written(batch, rows):
+        state, store = empty(), MemoryStore()
+        state.append(frame(rows), -1)
+        save(state, store, SegmentCache(1 << 20), "page", Names(batch))
+        return [*store.data]
+
+    first = written(7, {(0, "a"): 1})
+    assert written(7, {(0, "a"): 1}) == first
+    assert written(7, {(0, "a"): 2}) != first
+    assert written(8, {(0, "a"): 1}) != first

@@ -16,6 +16,9 @@ from riverrun.embedded.java import Java
 AHEAD_OF_TIME = 25
 WRITE = {".jsa": "-XX:ArchiveClassesAtExit", ".aot": "-XX:AOTCacheOutput"}
 READ = {".jsa": "-XX:SharedArchiveFile", ".aot": "-XX:AOTCache"}
+IN_PLACE = ("-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0")
+"""The archive is mapped where it was written for. Elsewhere every pointer in it would be changed as
+the JVM starts, and each process would have a copy of the 170 MB for itself."""
 QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
 
@@ -40,7 +43,10 @@ def options(archive: Path, draft: Path | None = None) -> list[str]:
     """The Java options that use the archive, or write the draft of it."""
     if draft is not None:
         return [*QUIET, f"{WRITE[archive.suffix]}={draft}"]
-    return [*QUIET, f"{READ[archive.suffix]}={archive}"] if archive.exists() else []
+    if not archive.exists():
+        return []
+    placed = IN_PLACE if archive.suffix == ".jsa" else ()
+    return [*QUIET, *placed, f"{READ[archive.suffix]}={archive}"]
 
 
 def settle(draft: Path, *, whole: bool) -> None:

@@ -30,7 +30,7 @@ from riverrun.kernels.program import PlacedStep, Program
 from riverrun.kernels.questions import Answering, Place, Point, TooSlow
 from riverrun.kernels.routing import Router
 from riverrun.kernels.sql import shared_evaluator
-from riverrun.kernels.state import SegmentCache, SegmentList, Store, save
+from riverrun.kernels.state import Names, SegmentCache, SegmentList, Store, save
 from riverrun.kernels.typed import columns_of
 from riverrun.schema import Schema
 
@@ -114,7 +114,7 @@ class PageKernel:
         visit = Visit(page, head or Head(), store, chunks)
         marks = visit.came.pop(MARK, [])
         moment = self._moment(head, sorted(chunk.data for chunk in marks))
-        head = visit.head
+        head, visit.names = visit.head, Names(moment.said.batch)
         self._forget(head, store)
         visit.out = [] if self.last else list(marks)
         visit.status.tick = moment.said.tick
@@ -223,7 +223,8 @@ class PageKernel:
         state = self._state(step, visit)
         result = step.does.advance(state, batch)
         saved = {
-            name: save(rows, visit.store, self.cache, scope) for name, rows in state.lists.items()
+            name: save(rows, visit.store, self.cache, scope, visit.names)
+            for name, rows in state.lists.items()
         }
         head.segments[step.name] = {n: ids for n, ids in (known | saved).items() if ids}
         head.sizes.setdefault(step.name, {}).update(
@@ -326,6 +327,7 @@ class Visit:
         """Rows for steps of this level that another one of them gave."""
         self.out: list[Chunk] = []
         self.status = Status()
+        self.names = Names(0)
 
     def rows(self, edge: Edge) -> pl.DataFrame | None:
         """All rows of a step's input, once."""

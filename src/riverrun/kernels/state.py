@@ -8,11 +8,11 @@ which most has ended is written anew without it.
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any, Protocol
 
 import numpy as np
@@ -293,7 +293,7 @@ class SegmentList:
             self._add(rows.sort("__slot", "__hash"), place)
 
     def _add(self, rows: pl.DataFrame, place: int) -> None:
-        segment = Segment(os.urandom(8).hex(), rows)
+        segment = Segment("", rows)  # it is named when it is written
         self.segments.insert(place, segment)
         self.added.append(segment)
 
@@ -345,12 +345,29 @@ class SegmentCache:
             self.drop(scope, gone)
 
 
-def save(state: SegmentList, store: Store, cache: SegmentCache, scope: str) -> list[str]:
+@dataclass
+class Names:
+    """Of the segments that a page writes in a batch. Run again, the batch gives the same names to
+    the same rows: Spark may lay what came later over a snapshot of either attempt."""
+
+    batch: int
+    given: int = 0
+
+    def of(self, data: bytes) -> str:
+        self.given += 1
+        return f"{self.batch}-{self.given}-{blake2b(data, digest_size=6).hexdigest()}"
+
+
+def save(
+    state: SegmentList, store: Store, cache: SegmentCache, scope: str, names: Names
+) -> list[str]:
     """Writes what changed, and returns the ids that the page's head must list."""
     for segment in state.removed:
         store.remove(segment)
         cache.drop(scope, segment)
     for added in state.added:
-        store.put(added.id, pack(added.rows, compression="lz4"))
+        data = pack(added.rows, compression="lz4")
+        added.id = names.of(data)
+        store.put(added.id, data)
         cache.keep(scope, added)
     return [segment.id for segment in state.segments]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import time
 import uuid
@@ -16,7 +17,7 @@ from typing import IO, Literal
 from riverrun import private
 from riverrun.compiler.shape import Shape
 from riverrun.errors import AlreadyRunning, CheckpointError, InputError
-from riverrun.far import AnyPath, FarPath, remove
+from riverrun.far import AnyPath, FarPath, files, remove
 from riverrun.kernels.kept import nobody_waits
 from riverrun.outputs import Identity
 from riverrun.runtime import aside, bisecting, claims
@@ -29,6 +30,8 @@ FOUND = "found"
 
 
 LOCK = "lock"
+STATE_FILE = re.compile(r"(?:^|/)(\d+)\.(?:zip|changelog)$")
+"""Of Spark's state store: a snapshot, or what has changed, by the version that it makes."""
 HALF = "restoring"
 """A file that is there until a far checkpoint has been put in place."""
 
@@ -159,6 +162,16 @@ def committed(folder: AnyPath) -> bool:
     """Whether every batch that was planned is committed: none will be run again."""
     planned, done = (_last(folder / "query" / name) for name in ("offsets", "commits"))
     return planned == done
+
+
+def drop_uncommitted(folder: AnyPath) -> None:
+    """State that a batch has written which was not committed. When it is run again, what it keeps
+    has other names; what comes after it must not be laid over a snapshot of what it kept before."""
+    state, version = folder / "query" / "state", _last(folder / "query" / "commits") + 1
+    for name, _ in files(state):
+        written = STATE_FILE.search(name)
+        if written and int(written[1]) > version:
+            (state / name).unlink(missing_ok=True)
 
 
 def _last(folder: AnyPath) -> int:

@@ -113,6 +113,7 @@ class Launch:
 
     def started(self, ready: Ready, job: Job) -> StreamingQuery:
         assert self.spark is not None
+        checkpoint.drop_uncommitted(self.folder)
         query = start_query(
             self.spark.session, job, self.app.spark_functions(),
             checkpoint=self.folder / "query", once=self.options.once,

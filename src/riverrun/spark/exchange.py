@@ -9,6 +9,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from riverrun.edges import Edge
+from riverrun.errors import CheckpointError
 from riverrun.kernels import known
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.kept import KeptInFolder
@@ -40,7 +41,14 @@ class SegmentStore:
         self.segments = segments
 
     def get(self, segment: str) -> bytes:
-        return bytes(self.segments.getValue((segment,))[0])
+        found = self.segments.getValue((segment,))
+        if found is None:
+            raise CheckpointError(
+                "the state in the checkpoint is not whole",
+                got=f"rows {segment} are missing",
+                hint="restore a backup, or start over with `riverrun run … --fresh`",
+            )
+        return bytes(found[0])
 
     def put(self, segment: str, data: bytes) -> None:
         self.segments.updateValue((segment,), (data,))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from riverrun import private
 
-JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms128m"
 """The JVM moves few fat rows: the optimising compiler and the parallel collector only cost."""
 
 LOG4J = """rootLogger.level = warn

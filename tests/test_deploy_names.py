@@ -12,8 +12,8 @@ from riverrun import config
 from riverrun.alerts.outbox import Outbox
 from riverrun.compiler.versioned import published_outputs, versioned_outputs
 from riverrun.errors import InputError, ProgramError
-from riverrun.runtime.deploy import beside
 from riverrun.runtime.made import Premises, facts
+from riverrun.runtime.versioned import beside
 from riverrun.sinks.database import OWN_TABLES, PROGRESS, RUNS
 from riverrun.sinks.kafka.sink import Topic
 from riverrun.testing import Driver

@@ -35,8 +35,8 @@ from riverrun.outputs import Done, destinations
 from riverrun.partitions import as_texts
 from riverrun.promotion import ASKED, Noted
 from riverrun.runtime import checkpoint, deployments, promoting, runs
-from riverrun.runtime.deploy import beside
 from riverrun.runtime.surroundings import places_of
+from riverrun.runtime.versioned import beside
 from riverrun.sources.gate import SWITCH, Gate
 from riverrun.versions import CURRENT, Version
 from running import produce, records, table

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from riverrun.capture.capturer import By, Capturer
-from riverrun.capture.connect import ConnectCapturer
 from riverrun.capture.files import all_files
-from riverrun.capture.own import OwnCapturer
 from riverrun.config import Settings
 from riverrun.errors import InputError
+
+if TYPE_CHECKING:
+    from riverrun.capture.connect import ConnectCapturer
+    from riverrun.capture.own import OwnCapturer
 
 
 def captures(settings: Settings) -> list[Capturer]:
@@ -18,8 +22,14 @@ def captures(settings: Settings) -> list[Capturer]:
 def capturer_of(
     settings: Settings, name: str, database: str | None = None, *, by: By
 ) -> OwnCapturer | ConnectCapturer:
-    kind = ConnectCapturer if by == "connect" else OwnCapturer
-    return kind(settings, name, database)
+    # the clients of databases only where a table is captured: every run asks here
+    if by == "connect":
+        from riverrun.capture.connect import ConnectCapturer  # noqa: PLC0415
+
+        return ConnectCapturer(settings, name, database)
+    from riverrun.capture.own import OwnCapturer  # noqa: PLC0415
+
+    return OwnCapturer(settings, name, database)
 
 
 def capture_named(settings: Settings, name: str | None) -> Capturer:

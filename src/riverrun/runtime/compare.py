@@ -17,8 +17,8 @@ from riverrun.kernels.sql import shared_evaluator
 from riverrun.outputs import OutputSpec, Standing
 from riverrun.partitions import Partition, as_texts
 from riverrun.runtime.comparison import Comparison, Difference, InWindow
-from riverrun.runtime.deploy import beside
 from riverrun.runtime.target import Target, opened, output_named, remembered
+from riverrun.runtime.versioned import beside
 from riverrun.schema import Schema, parse
 from riverrun.versions import Version
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +12,6 @@ from riverrun.app import App
 from riverrun.compiler import new_columns, upgrades
 from riverrun.compiler.scratch import read_from_others
 from riverrun.compiler.shape import shape
-from riverrun.compiler.versioned import published_outputs, versioned_outputs
 from riverrun.config import Settings
 from riverrun.durations import milliseconds_of
 from riverrun.errors import InputError
@@ -23,6 +21,7 @@ from riverrun.runtime import checkpoint, copying, deployments
 from riverrun.runtime.deployments import Entry
 from riverrun.runtime.made import STAYS, Fact, Premises, facts, text
 from riverrun.runtime.spans import BEGINNING, Asked, span_of
+from riverrun.runtime.versioned import beside
 from riverrun.sources.span import EVERYTHING, Span
 from riverrun.versions import CURRENT, Version
 
@@ -37,18 +36,6 @@ class Removed:
 
     gone: list[str]
     stays: list[str]
-
-
-def beside(app: App, version: Version, *, public: bool = False) -> App:
-    """The program under the version's names, with results in places of its own, or in public.
-    Tables are captured by the current one."""
-    own = copy.copy(app)
-    own.name = version.application
-    if version.name != CURRENT:
-        own.captures = []
-    placed = published_outputs if public else versioned_outputs
-    own.outputs = list(placed(tuple(app.outputs), version))
-    return own
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from riverrun.kernels.program import Program
 from riverrun.kernels.sql import shared_evaluator
 from riverrun.outputs import Identity, Part, Places, destinations
 from riverrun.runtime import alerting, aside, checkpoint, event_topics
-from riverrun.runtime.deploy import beside
 from riverrun.runtime.surroundings import places_of
+from riverrun.runtime.versioned import beside
 from riverrun.sources.folders.source import WithFiles, folders
 from riverrun.sources.kafka import KafkaSource
 from riverrun.sources.source import Source

@@ -24,9 +24,10 @@ from riverrun.promotion import ASKED, FROM, GIVEN_UP, LEFT, TAKEN, Ends, Noted, 
 from riverrun.runtime import checkpoint, deployments
 from riverrun.runtime.applications import application
 from riverrun.runtime.batches import Batches
-from riverrun.runtime.deploy import STATE, beside
+from riverrun.runtime.deploy import STATE
 from riverrun.runtime.promoting import tables
 from riverrun.runtime.target import remembered
+from riverrun.runtime.versioned import beside
 from riverrun.sinks.kafka.sink import Topic
 from riverrun.sinks.postgresql.sink import Postgres
 from riverrun.sinks.sqlite_file import Sqlite

@@ -20,8 +20,8 @@ from riverrun.outputs import Swapped
 from riverrun.partitions import as_texts
 from riverrun.promotion import LEFT, TAKEN, Noted
 from riverrun.runtime import deployments
-from riverrun.runtime.deploy import beside
 from riverrun.runtime.target import PATIENCE, Target, opened, unreadable
+from riverrun.runtime.versioned import beside
 from riverrun.versions import Version
 
 Tell = Callable[[str], None]

@@ -37,7 +37,6 @@ from riverrun.runtime import (
     traces,
 )
 from riverrun.runtime.claims import Hold
-from riverrun.runtime.deploy import beside
 from riverrun.runtime.forgetting.stores import note_store
 from riverrun.runtime.launch import Launch, Options, going_on, seconds
 from riverrun.runtime.measures import TIMES, Heard, Stopwatch
@@ -47,6 +46,7 @@ from riverrun.runtime.surroundings import (
     kafka_of,
     nice_of,
 )
+from riverrun.runtime.versioned import beside
 from riverrun.sources.gate import SWITCH
 from riverrun.spark import drain
 from riverrun.spark import session as spark_session

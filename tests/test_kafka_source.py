@@ -114,10 +114,28 @@ def test_the_first_record_of_a_time_is_a_committed_one_of_that_time(broker):
         producer.flush()
         producer.commit_transaction() if ending == "commit" else producer.abort_transaction()
     partition, topics = Partition("old-times", 0), KafkaTopics(broker)
-    said, end = topics.at_time([partition], 3_000)[partition], topics.ends([partition])[partition]
-    assert said == 1  # the mark of the first commit
-    assert first_at(broker, {partition: (said, end)}, 3_000) == {partition: 6}
-    assert first_at(broker, {partition: (said, end)}, 4_000) == {partition: end}
+    assert topics.at_time([partition], 3_000) == {partition: 1}  # the mark of the first commit
+    assert first_at(topics, [partition], 3_000) == {partition: 6}
+    assert first_at(topics, [partition], 4_000) == topics.ends([partition])
+    for before in (-1, -2, -86_400_000):  # the first two mean something else to a broker
+        assert first_at(topics, [partition], before) == {partition: 0}
+
+
+def test_a_time_of_records_that_are_deleted_begins_with_the_first_that_is_left(broker):
+    """Their file is still there: the broker says that it knows no record of that time."""
+    admin.create_topic(broker, "cut-times", partitions=1, config={"segment.bytes": "1048576"})
+    producer = Producer(broker)
+    for second in range(3_000):
+        producer.produce("cut-times", "x" * 600, partition=0, timestamp=(second + 1) * 1_000)
+    producer.flush()
+    [deleted] = (
+        admin.connect(broker).delete_records([TopicPartition("cut-times", 0, 2_500)]).values()
+    )
+    deleted.result()
+    partition, topics = Partition("cut-times", 0), KafkaTopics(broker)
+    assert first_at(topics, [partition], 1_000) == {partition: 2_500}
+    assert first_at(topics, [partition], 2_701_000) == {partition: 2_700}
+    assert first_at(topics, [partition], 3_001_000) == {partition: 3_000}
 
 
 def test_only_committed_records_are_read_and_control_records_do_not_stop_a_range(broker):

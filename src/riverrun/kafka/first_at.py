@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import numpy as np
 
 from riverrun.kafka.ranges import RangeReader
+from riverrun.kafka.topics import KafkaTopics
 from riverrun.partitions import Partition, Range
 
 FEWEST, MOST = 100, 100_000
@@ -14,14 +15,15 @@ FEWEST, MOST = 100, 100_000
 
 
 def first_at(
-    client: Mapping[str, str], ranges: Mapping[Partition, tuple[int, int]], milliseconds: int
+    topics: KafkaTopics, partitions: Sequence[Partition], milliseconds: int
 ) -> dict[Partition, int]:
-    """In ranges that begin where a broker says that a time does: it goes by marks of commits and
-    records of aborted transactions, too, whose times may be later than those of what follows."""
-    reader = RangeReader(client)
+    """From where brokers say that a time begins: they go by marks of commits and records of aborted
+    transactions, too, whose times may be later than those of what follows. The end if none is."""
+    said, ends = topics.at_time(partitions, milliseconds), topics.ends(partitions)
+    reader = RangeReader(topics.client)
     return {
-        partition: _first(reader, Range(partition, *each), milliseconds)
-        for partition, each in ranges.items()
+        partition: _first(reader, Range(partition, said[partition], ends[partition]), milliseconds)
+        for partition in partitions
     }
 
 

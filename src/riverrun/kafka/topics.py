@@ -111,10 +111,29 @@ class KafkaTopics:
         return self._offsets(dict.fromkeys(partitions, OffsetSpec.earliest()))
 
     def at_time(self, partitions: Iterable[Partition], milliseconds: int) -> dict[Partition, int]:
-        """The first offsets at or after a time; the end where there are none."""
+        """Where a time begins, as brokers know it: no record of it is before that. The end where
+        there is none; see `first_at` for the record itself."""
+        if milliseconds <= 0:  # some numbers below have a meaning of their own
+            return self.starts(partitions)
         found = self._offsets(dict.fromkeys(partitions, OffsetSpec.for_timestamp(milliseconds)))
         missing = [partition for partition, offset in found.items() if offset < 0]
-        return found | (self.ends(missing) if missing else {})
+        # asked for a time of deleted records whose file is still there, a broker knows of none
+        later = [each for each, at in self._newest(missing).items() if at >= milliseconds]
+        return found | self.ends(missing) | self.starts(later)
+
+    def _newest(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """The highest timestamp that each partition has."""
+        asked = {TopicPartition(*each.real): OffsetSpec.max_timestamp() for each in partitions}
+        if not asked:
+            return {}
+        found = self._ask(
+            next(iter(asked)).topic,
+            lambda: {
+                Partition(place.topic, place.partition): answer.result().timestamp
+                for place, answer in self.admin.list_offsets(asked, request_timeout=10).items()
+            },
+        )
+        return {each: found[each.real] for each in partitions}
 
     def _offsets(
         self, specs: Mapping[Partition, OffsetSpec], *, committed: bool = True

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from riverrun.durations import milliseconds_of
 from riverrun.kafka import admin
+from riverrun.kafka.first_at import first_at
 from riverrun.kafka.topics import KafkaTopics
 from riverrun.kernels.operator import Operator
 from riverrun.kernels.program import Program, ReadTopic
@@ -146,7 +147,7 @@ def _first_offsets(part: Program, end: Offset, topics: KafkaTopics) -> tuple[End
 def _started(source: ReadTopic, partitions: list[Partition], topics: KafkaTopics) -> Ends:
     if source.start in ("earliest", "latest"):
         return topics.starts(partitions)
-    return topics.at_time(partitions, milliseconds_of(source.start))
+    return first_at(topics, partitions, milliseconds_of(source.start))
 
 
 def _beside_the_log(part: Program, topics: KafkaTopics) -> Iterator[str]:

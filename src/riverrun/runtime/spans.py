@@ -144,8 +144,8 @@ class _Found:
         first, last = self.topics.starts(parts), self.topics.ends(parts)
         since = _milliseconds(None if source.table_key else self.asked.start)
         until = _milliseconds(self.asked.end)
-        start = first if since is None else self._first_at(parts, last, since)
-        stop = last if until is None else self._first_at(parts, last, until)
+        start = first if since is None else first_at(self.topics, parts, since)
+        stop = last if until is None else first_at(self.topics, parts, until)
         given, ends = dict(self.asked.begins), dict(self.asked.ends)
         # of a compacted table the last row of each key is there, wherever it begins
         whole = bool(source.table_key and any(first.values()) and self._compacted(source.topic))
@@ -164,10 +164,6 @@ class _Found:
                 self.archived[there.partition] = there.held()
             if not whole:
                 self.lost += there.losses(begin, self.ends[each], given=name in given)
-
-    def _first_at(self, parts: Sequence[Partition], last: Ends, time: int) -> Ends:
-        said = self.topics.at_time(parts, time)
-        return first_at(self.topics.client, {p: (said[p], last[p]) for p in parts}, time)
 
     def _compacted(self, topic: str) -> bool:
         return compacted(admin.settings(self.topics.client, real(topic)))

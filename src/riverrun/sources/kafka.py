@@ -20,6 +20,7 @@ from riverrun.durations import milliseconds_of
 from riverrun.errors import NoTopic, RecordsGone, RiverrunError, TopicError
 from riverrun.kafka.answers import AnswerTopic
 from riverrun.kafka.control import ControlLog
+from riverrun.kafka.first_at import first_at
 from riverrun.kafka.lag import LAG, LagBook
 from riverrun.kafka.librdkafka import Way, way_of
 from riverrun.kafka.ranges import RangeReader
@@ -142,7 +143,7 @@ class KafkaPlanner(Planner):
             return self.topics.starts(partitions)
         if source.start == "latest":
             return self.topics.ends(partitions)
-        return self.topics.at_time(partitions, milliseconds_of(source.start))
+        return first_at(self.topics, partitions, milliseconds_of(source.start))
 
     def stop_at_end(self) -> None:
         self.limit = self.span.limited(self.topics.ends(self._known()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from itertools import count
 
 import duckdb
@@ -19,7 +21,8 @@ from pyarrow import parquet
 from archives import archive, expired, fill, filled, held_by_archive, held_by_topic, names
 from killing import killed_at
 from riverrun.archive.copying import Archiver
-from riverrun.archive.folder import TopicArchive, name_of, runs_of_records
+from riverrun.archive.files import Draft
+from riverrun.archive.folder import TopicArchive, name_of, runs_of_records, writing
 from riverrun.archive.reading import kept_at_time, kept_records
 from riverrun.errors import AlreadyRunning, InputError, RecordsGone, TopicError
 from riverrun.kafka import admin
@@ -207,6 +210,58 @@ def test_topics_that_are_not_there_and_wrong_words_are_told(tmp_path, broker, ri
     wrong = riverrun("archive", "none", "--follow", "--every", "often")
     assert wrong.code != 0
     assert "'none' is not archived" in riverrun("archive", "--list", "none").err
+
+
+@pytest.mark.broker
+def test_a_last_file_that_was_cut_off_is_told_with_what_to_do(tmp_path, broker, riverrun):
+    filled(broker, "cut")
+    archive(broker, tmp_path, "cut")
+    *_, last = TopicArchive(tmp_path, "cut").pieces(0)
+    os.truncate(last.path, 50)
+    told = riverrun("archive", "cut", "--to", str(tmp_path))
+    assert told.code == 2
+    assert f"a file of the archive cannot be read [RR103]\n  where: {last.path}" in told.err
+    assert "or delete it: the topic still has its records" in told.err
+    last.path.unlink()
+    assert "archived" in riverrun("archive", "cut", "--to", str(tmp_path)).out
+    assert held_by_archive(tmp_path, "cut") == held_by_topic(broker, "cut")
+    os.truncate(last.path, 50)
+    expired(broker, "cut", {0: 7})
+    told = riverrun("archive", "cut", "--to", str(tmp_path))
+    assert "as it was written; the topic has none before offset 7 any more" in told.err
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+    (tmp_path / "file").touch()
+    nowhere, found = TopicArchive(tmp_path / "file", "clicks"), TopicArchive(tmp_path, "clicks")
+    (found.partition(0) / ".00000000000000000000.part").mkdir(parents=True)
+    (found.partition(0) / f".{name_of(0, 5, 'gap')}").mkdir()
+    for write in (
+        nowhere.held().__enter__,
+        partial(nowhere.note_gap, 0, 0, 5),
+        partial(found.note_gap, 0, 0, 5),
+        partial(Draft, found.partition(0), 0),
+    ):
+        with pytest.raises(InputError, match="the folder of the archive cannot be written"):
+            write()
+
+
+def test_a_full_disk_is_not_the_folders_fault(tmp_path):
+    with pytest.raises(OSError, match="No space left"), writing(tmp_path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--to", ""], "Invalid value for '--to': the name of the folder is empty"),
+        (["--follow", "--every", "0 seconds"], "'0 seconds' is no time at all"),
+    ],
+)
+def test_no_folder_and_no_time_are_refused(arguments, told, riverrun):
+    outcome = riverrun("archive", "clicks", *arguments)
+    assert outcome.code == 2
+    assert told in outcome.err
 
 
 def made(root, *pieces, topic="made", number=0, kind="parquet"):

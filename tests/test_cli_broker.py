@@ -79,9 +79,24 @@ def test_a_command_that_needs_a_broker_says_so(arguments, riverrun):
     )
 
 
-def test_brokers_that_do_not_answer_are_one_clear_error(riverrun, monkeypatch):
+@pytest.mark.parametrize("name", ["", "a b", "../x", "..", "x" * 250, "é", "a\n"])
+@pytest.mark.parametrize(
+    "command", ["archive", "produce", "tail", "topics create", "topics describe", "topics delete"]
+)
+def test_a_name_that_no_topic_can_have_is_told_before_a_broker_is_asked(command, name, riverrun):
+    outcome = riverrun(*command.split(), name)
+    assert outcome.code == 2
+    assert outcome.err == (
+        "error: Kafka has no topics of such a name [RR103]\n"
+        f"  got: {name!r}\n"
+        "  hint: a topic's name has letters, digits, _ . and -, at most 249\n"
+    )
+
+
+@pytest.mark.parametrize("arguments", [["topics"], ["archive", "clicks"]])
+def test_brokers_that_do_not_answer_are_one_clear_error(arguments, riverrun, monkeypatch):
     monkeypatch.setattr(admin, "PATIENCE", timedelta(seconds=1))
-    outcome = riverrun("topics", "--brokers", "127.0.0.1:1")
+    outcome = riverrun(*arguments, "--brokers", "127.0.0.1:1")
     assert outcome.code == 2
     assert outcome.err.startswith("error: no Kafka broker answers [RR201]\n  where: 127.0.0.1:1")
     assert "Traceback" not in outcome.err

@@ -107,6 +107,13 @@ def test_what_kafka_refuses_is_said_in_its_words(riverrun):
     assert "got: Unknown topic config name: colour" in outcome.err
 
 
+def test_more_partitions_than_there_can_be_are_refused(riverrun):
+    outcome = riverrun("topics", "create", "wide", "--partitions", "99999999")
+    assert outcome.code == 2
+    assert outcome.err.startswith("error: Kafka refuses [RR201]\n  where: topic 'wide'\n")
+    assert "num_partitions out of expected range" in outcome.err
+
+
 def test_a_setting_without_a_value_is_one_clear_error(riverrun):
     outcome = riverrun("topics", "create", "odd", "--config", "colour")
     assert outcome.code == 2

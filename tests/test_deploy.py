@@ -122,7 +122,10 @@ def test_the_history_of_deployments_is_only_added_to(settings, tmp_path, riverru
     found = json.loads(riverrun("deployments", "shop", "--json").out)
     assert [each["state"] for each in found] == ["retired", "replaced", "gone"]
     deployments.note(settings, "shop", deployments.retired(V2))
-    assert "no version of it" in riverrun("deployments", "other").out
+    for form in ([], ["--json"]):
+        unknown = riverrun("deployments", "other", *form)
+        assert (unknown.code, unknown.out) == (2, "")
+        assert "'other' has not run here, and no version of it [RR103]" in unknown.err
     assert "no version 'v2'" in riverrun("retire", "shop", "v2", "--yes").err
     assert "a version's name" in riverrun("retire", "shop", "current", "--yes").err
 

@@ -302,3 +302,15 @@ def test_aggregates_are_shown_with_their_options(riverrun, tmp_path):
         "some      approx_counts(page, of=['/a']): STRUCT(\"value\" VARCHAR, count BIGINT)[]",
     ):
         assert line in text
+
+
+@pytest.mark.parametrize("command", ["check", "describe", "run"])
+@pytest.mark.parametrize("ending", ["sys.exit(3)", "sys.exit()", "sys.exit('done')"])
+def test_a_program_that_ends_the_interpreter_is_told(command, ending, tmp_path, riverrun):
+    file = tmp_path / "ends.py"
+    file.write_text(f"import sys\n\n{ending}\n")
+    outcome = riverrun(command, str(file))
+    assert outcome.code == 2
+    assert outcome.err.startswith(
+        f"error: the program ended the interpreter [RR103]\n  where: {file}:3\n  got: {ending}\n"
+    )

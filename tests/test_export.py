@@ -67,3 +67,37 @@ def test_objects_are_what_kubernetes_reads(program, riverrun, tmp_path, monkeypa
         assert built.stdout.count("kind: ") >= 3
     told = json.loads(riverrun(*asked, "--json").out)
     assert json.loads(told["text"]) == found
+
+
+@pytest.mark.parametrize("user", ["", "x\nExecStart=evil", "-x", "a b", "%u", "a/b"])
+def test_a_user_that_is_no_name_is_refused(user, program, riverrun):
+    told = riverrun("export", "systemd", str(program), f"--user={user}")
+    assert (told.code, told.out) == (2, "")
+    assert told.err == (
+        f"error: that is no name of a user [RR103]\n  where: --user\n  got: {user!r}\n"
+    )
+
+
+def test_a_unit_has_no_line_of_a_folders_name(program, riverrun, monkeypatch):
+    monkeypatch.setenv("RIVERRUN_HOME", "/tmp/x\nExecStart=evil")
+    told = riverrun("export", "systemd", str(program))
+    assert told.code == 2
+    assert "takes no line breaks" in told.err
+
+
+@pytest.mark.parametrize("image", ["", "a b", "a\nb"])
+def test_an_image_that_is_no_name_is_refused(image, program, riverrun):
+    told = riverrun("export", "kubernetes", str(program), "--image", image)
+    assert told.code == 2
+    assert "that is no name of an image" in told.err
+
+
+def test_a_file_that_cannot_be_written_is_told(program, riverrun, tmp_path):
+    file = tmp_path / "nowhere" / "x.service"
+    told = riverrun("export", "systemd", str(program), "--out", str(file))
+    assert told.code == 2
+    assert told.err == (
+        "error: the file cannot be written [RR103]\n"
+        f"  where: {file}\n"
+        "  got: No such file or directory\n"
+    )

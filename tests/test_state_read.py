@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
 
+from riverrun import asking
 from riverrun.kafka import admin
+from riverrun.runtime import state
 from riverrun.runtime.widths import row_bytes
 from running import produce, table
 
@@ -92,3 +96,20 @@ def test_rows_are_as_wide_as_what_they_hold():
         }
     )
     assert row_bytes(rows).to_list() == [8 + 8 + 2, 2 + 8 + 2 + 8 + 3, 8 + 2 + 8]
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (0, "per_user has no row of the key ann"),
+        (1, "1 row of per_user ann"),
+        (2, "2 rows of per_user ann, the newest first: it replaces those of the same list"),
+    ],
+)
+def test_how_many_rows_a_key_has_is_told(rows, told, riverrun, monkeypatch):
+    kept = SimpleNamespace(rows=lambda step, key: [{"user": "ann"}] * rows)
+    monkeypatch.setattr(asking, "step_called", lambda settings, name: ("shop", "per_user"))
+    monkeypatch.setattr(state, "check_asked", lambda *asked: None)
+    monkeypatch.setattr(state, "opened", lambda *asked: nullcontext(kept))
+    outcome = riverrun("state", "shop.per_user", "ann")
+    assert (outcome.code, outcome.out.splitlines()[-1]) == (0, told)

@@ -201,6 +201,17 @@ def test_check_tells_people_and_programs_before_anything_starts(tmp_path, riverr
         upgrades.require_fit(upgrades.read(folder), shape(visits("user").program()), folder)
 
 
+def test_a_program_with_other_pages_is_told_the_command_that_rewrites_its_state(tmp_path, riverrun):
+    file = tmp_path / "app.py"
+    file.write_text(PROGRAM.format(by="page").replace('"shop"', '"shop", pages=64'))
+    folder = config.load().checkpoint_root / "shop"
+    folder.mkdir(parents=True)
+    checkpoint.note(folder, shape(visits("page").program()))
+    told = riverrun("check", str(file))
+    assert told.code == 2
+    assert "program pages: rewrite its state: `riverrun rescale shop --pages 64`; or" in told.out
+
+
 def test_a_program_that_does_not_fit_is_told_in_one_short_line_what_differs():
     before = shape(changed(lambda v: per_page(v, **MINUTE)).program())
     longer = {"window": rr.tumbling("5 minutes")}

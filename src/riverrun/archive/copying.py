@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import Message
 
-from riverrun.archive.files import TIMESTAMP_TYPE, Draft
-from riverrun.archive.folder import TopicArchive
-from riverrun.errors import RecordsGone, TopicError
+from riverrun.archive.files import TIMESTAMP_TYPE, Draft, require_readable
+from riverrun.archive.folder import Piece, TopicArchive
+from riverrun.errors import InputError, RecordsGone, TopicError
 from riverrun.kafka.consuming import Consuming, PublicConsuming
 from riverrun.kafka.ranges import RangeReader
 from riverrun.kafka.topics import OUTAGE, KafkaTopics
@@ -96,6 +96,8 @@ class Archiver:
         found = []
         for each in partitions:
             pieces = archive.pieces(each.number)
+            if pieces and not pieces[-1].gap:
+                _require_whole(pieces[-1], starts[each])
             start = pieces[-1].end if pieces else starts[each]
             if start > ends[each]:
                 raise TopicError(
@@ -145,6 +147,17 @@ class Archiver:
 
     def _first(self, partition: Partition) -> int:
         return self.topics.starts([partition])[partition]
+
+
+def _require_whole(last: Piece, first: int) -> None:
+    """If its last file is broken: what a partition has from `first` on can be archived again."""
+    try:
+        require_readable(last.path)
+    except InputError as error:
+        again = "or delete it: the topic still has its records, and they are archived once more"
+        gone = f"the topic has none before offset {first} any more"
+        hint = f"{error.hint}; {again if first <= last.start else gone}"
+        raise InputError(error.fact, where=error.where, got=error.got, hint=hint) from error
 
 
 def _at(progress: Progress, before: int, total: int, offset: int) -> None:

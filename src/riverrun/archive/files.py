@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from riverrun.archive.folder import Piece, moved, name_of
+from riverrun.archive.folder import Piece, moved, name_of, writing
 from riverrun.errors import InputError
 from riverrun.kafka.records import HEADERS
 
@@ -38,11 +38,12 @@ class Draft:
     """A file that is being written, beside the others; it gets its name when it is whole."""
 
     def __init__(self, folder: Path, start: int) -> None:
-        folder.mkdir(exist_ok=True)
         self.start = self.end = start
         self.records = self.bytes = 0
         self.path = folder / f".{start:020}.part"
-        self._file = self.path.open("wb")
+        with writing(folder):
+            folder.mkdir(exist_ok=True)
+            self._file = self.path.open("wb")
         self._writer = parquet.ParquetWriter(
             self._file, SCHEMA, compression="zstd", write_statistics=["offset", "timestamp"],
             use_dictionary=["timestamp_type", "key", "headers.list.element.name"],
@@ -118,6 +119,11 @@ def times_of(path: Path) -> tuple[int, int] | None:
             min(_statistics(file, each, "timestamp").min_raw for each in groups),
             max(_statistics(file, each, "timestamp").max_raw for each in groups),
         )
+
+
+def require_readable(path: Path) -> None:
+    """Only its end is read, which one that was cut off does not have."""
+    _opened(path).close()
 
 
 def _opened(path: Path) -> parquet.ParquetFile:

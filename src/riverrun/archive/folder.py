@@ -8,6 +8,7 @@ records that were never there.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from riverrun import private
 from riverrun.errors import AlreadyRunning, InputError, TopicError
@@ -80,14 +81,13 @@ class TopicArchive:
         if any(PARTITION.fullmatch(each.name) for each in self.folder.iterdir()):
             self.require(identity)  # which says what is missing
         note = json.dumps({"topic": self.topic, "id": identity}, indent=1)
-        put(self.folder / NOTE, f"{note}\n".encode())
+        with writing(self.folder):
+            put(self.folder / NOTE, f"{note}\n".encode())
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Nobody else may write meanwhile. What a process left that was killed is removed."""
-        if not self.folder.exists():
-            private.folder(self.folder)
-        with private.opened(self.folder / LOCK, "a") as file:
+        with self._lock() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -98,6 +98,12 @@ class TopicArchive:
             for draft in self.folder.glob("partition=*/.*"):
                 draft.unlink()
             yield
+
+    def _lock(self) -> IO[str]:
+        with writing(self.folder):
+            if not self.folder.exists():
+                private.folder(self.folder)
+            return private.opened(self.folder / LOCK, "a")
 
     def partitions(self) -> list[int]:
         found = (PARTITION.fullmatch(each.name) for each in self.folder.iterdir())
@@ -124,9 +130,24 @@ class TopicArchive:
     def note_gap(self, number: int, start: int, end: int) -> Piece:
         told = {"noted_at": datetime.now(UTC).isoformat(timespec="seconds")}
         path = self.partition(number) / name_of(start, end, "gap")
-        path.parent.mkdir(exist_ok=True)
-        put(path, f"{json.dumps(told)}\n".encode())
+        with writing(path.parent):
+            path.parent.mkdir(exist_ok=True)
+            put(path, f"{json.dumps(told)}\n".encode())
         return Piece(start, end, path)
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """A folder that cannot be written is the user's choice. A full disk is told as everywhere."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise InputError(
+            "the folder of the archive cannot be written", where=folder, got=error.strerror,
+            hint="give another folder with --to",
+        ) from error  # fmt: skip
 
 
 def archived_topics(root: Path) -> list[str]:

@@ -19,24 +19,21 @@ from riverrun.cli import options, say_json
 from riverrun.cli.grid import print_grid
 from riverrun.cli.live import graceful
 from riverrun.cli.progress import long_bar
-from riverrun.durations import microseconds
 from riverrun.embedded import kafka
+from riverrun.kafka import admin
 
 LOOK = 0.2
 """Seconds between looks at whether it is to end."""
 
 
 @click.command("archive")
-@click.argument("topics", nargs=-1)
+@click.argument("topics", nargs=-1, type=options.TopicName())
 @click.option(
-    "--to", "folder", type=click.Path(path_type=Path, file_okay=False),
+    "--to", "folder", type=options.Folder(),
     help="The folder; that of the settings if not given.",
 )  # fmt: skip
 @click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
-@click.option(
-    "--every", default="5 minutes", show_default=True, metavar="DURATION",
-    help="With --follow: how often files are written.",
-)  # fmt: skip
+@options.timeout_option("5 minutes", "With --follow: how often files are written.", name="--every")
 @click.option("--list", "only_list", is_flag=True, help="Say what is archived, and copy nothing.")
 @options.brokers_option
 @options.json_option
@@ -58,8 +55,10 @@ def command(topics: tuple[str, ...], *, folder: Path | None, **given: Any) -> No
         return
     if not topics:
         raise click.UsageError("which topics? --list shows those that are archived")
-    pause = microseconds(given["every"], "--every") / 1e6 if given["follow"] else None
-    archiver, names = Archiver(kafka.client(settings), root), list(dict.fromkeys(topics))
+    pause = given["every"].total_seconds() if given["follow"] else None
+    client, names = kafka.client(settings), list(dict.fromkeys(topics))
+    admin.connect(client)  # brokers may be away later, and are waited for then
+    archiver = Archiver(client, root)
     with graceful() as stopping, ExitStack() as locks:
         archiver.topics.facts(names)  # one that is not there gets no folder
         for topic in names:

@@ -52,7 +52,7 @@ def command(program: Path, as_json: bool) -> None:
     before = read(folder)
     made = app.program()
     require_finished(folder, before, made)
-    found = verdicts(before, shape(made))
+    found = verdicts(before, shape(made), app.name)
     captured = [_captured(each) for each in app.captures]
     stops, topics, grows = refused(found), _topics(made), growing(made)
     fits = not stops and not topics.problems

@@ -8,6 +8,7 @@ import click
 
 from riverrun.cli import options, say_json
 from riverrun.cli.grid import print_grid
+from riverrun.errors import InputError
 
 if TYPE_CHECKING:
     from riverrun.runtime.deployments import Deployment
@@ -30,11 +31,14 @@ def command(app: str, as_json: bool) -> None:
     # Spark only when it is needed
     from riverrun.runtime.deployments import deployments  # noqa: PLC0415
 
-    found = list(deployments(options.settings(), app))
+    found = list(deployments(settings := options.settings(), app))
+    if not found:
+        raise InputError(
+            f"{app!r} has not run here, and no version of it", where=settings.home,
+            hint="`riverrun ps` lists those that have; `riverrun deploy` makes a version",
+        )  # fmt: skip
     if as_json:
         say_json([each.as_dict() for each in found])
-    elif not found:
-        click.echo(f"{app} has not run here, and no version of it (`riverrun deploy` makes one)")
     else:
         print_grid(COLUMNS, map(_cells, found), numbers=())
 

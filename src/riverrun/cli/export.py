@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def command(
             raise InputError("a pod runs an image, as its user", hint="--image NAME:VERSION")
         text = kubernetes(app.name, program, settings, image)
     if out is not None:
-        out.write_text(text)
+        _write(out, text)
     told: dict[str, Any] = {"application": app.name, "kind": kind, "file": out and str(out)}
     if as_json:
         say_json(told | {"text": text})
@@ -54,3 +55,12 @@ def command(
         click.echo(text, nl=False)
     else:
         click.echo(f"wrote {out}")
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise  # told as everywhere
+        raise InputError("the file cannot be written", where=file, got=error.strerror) from error

@@ -38,13 +38,22 @@ NoNewPrivileges=true
 [Install]
 WantedBy=multi-user.target
 """
+USER = re.compile(r"\w[\w.@-]{,254}\$?")
+"""A name, or a number: what systemd takes beyond that is hardly ever meant."""
+IMAGE = re.compile(r"[!-~]+")
+"""Visible signs: Kubernetes knows the rest, and some put something in their place later."""
 
 
 def systemd(name: str, program: Path, settings: Settings, user: str | None) -> str:
+    if user is not None and not USER.fullmatch(user):
+        raise InputError("that is no name of a user", where="--user", got=repr(user))
+    for each in (str(program), str(settings.home.absolute()), sys.executable):
+        if re.search(r"[\x00-\x1f\x7f]", each):
+            raise InputError("a unit of systemd takes no line breaks and the like", got=repr(each))
     command = (sys.executable, "-m", "riverrun.cli", "run", str(program), "--restart")
     return UNIT.format(
         name=name,
-        user=f"User={user}\n" if user else "",
+        user=f"User={user}\n" if user is not None else "",
         folder=_escaped(str(program.parent)),
         environment=_quoted(f"RIVERRUN_HOME={settings.home.absolute()}"),
         command=" ".join(map(_quoted, command)),
@@ -65,6 +74,10 @@ def _quoted(text: str) -> str:
 def kubernetes(name: str, program: Path, settings: Settings, image: str) -> str:
     """A list of a ConfigMap with the program, a claim for its checkpoint, and a Deployment of one:
     a second one would be refused by the checkpoint's lock."""
+    if not IMAGE.fullmatch(image):
+        raise InputError(
+            "that is no name of an image", where="--image", got=repr(image), hint="NAME:VERSION"
+        )
     if settings.brokers is None:
         raise InputError(
             "a pod needs the address of brokers", hint='brokers = "host:9092" in riverrun.toml'

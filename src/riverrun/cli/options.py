@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -11,7 +12,8 @@ import click
 from riverrun import config
 from riverrun.config import Settings
 from riverrun.durations import patience
-from riverrun.errors import ProgramError
+from riverrun.errors import InputError, ProgramError
+from riverrun.kafka.names import TOPIC_RULE, may_be_topic
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -53,6 +55,29 @@ class Patience(click.ParamType[timedelta]):
         if not found and not self.none:
             self.fail(f"{value!r} is no time at all", param, ctx)
         return timedelta(microseconds=found)
+
+
+class TopicName(click.ParamType[str]):
+    """Told before a broker is asked: what it says of other names is that they are not there."""
+
+    name = "topic"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not may_be_topic(value):
+            raise InputError("Kafka has no topics of such a name", got=repr(value), hint=TOPIC_RULE)
+        return str(value)
+
+
+class Folder(click.Path):
+    """An empty text, as of a variable that is not set, is not the current folder."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, file_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the name of the folder is empty", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def timeout_option(

@@ -24,7 +24,7 @@ from riverrun.views import Token
 
 
 @click.command("produce")
-@click.argument("topic")
+@click.argument("topic", type=options.TopicName())
 @click.option("--file", type=click.File("rb"), default="-", help="Read lines from a file.")
 @click.option("--key", "key_field", metavar="FIELD", help="Take the key from a field of the value.")
 @click.option("--key-separator", metavar="TEXT", help="Lines are the key, this text, the value.")

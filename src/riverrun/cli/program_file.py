@@ -71,6 +71,12 @@ def load_module(path: Path) -> ModuleType:
         exec(code, vars(module))
     except RiverrunError:
         raise
+    except SystemExit as error:
+        raise InputError(
+            "the program ended the interpreter", where=_line(error, path),
+            got=f"sys.exit({'' if error.code is None else repr(error.code)})",
+            hint='what only `python FILE` is to do goes below `if __name__ == "__main__":`',
+        ) from error  # fmt: skip
     except Exception as error:
         raise InputError(
             f"the program raised {type(error).__name__}", where=_line(error, path), got=str(error)
@@ -92,7 +98,7 @@ def app_of(module: ModuleType) -> App:
     return next(iter(apps.values()))
 
 
-def _line(error: Exception, path: Path) -> str:
+def _line(error: BaseException, path: Path) -> str:
     frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == path]
     number = frames[-1].lineno if frames else getattr(error, "lineno", None)
     return f"{path}:{number}" if number else str(path)

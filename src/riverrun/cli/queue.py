@@ -40,7 +40,7 @@ def command() -> None:
 
 
 @command.command("status")
-@click.argument("topic")
+@click.argument("topic", type=options.TopicName())
 @click.option("--group", required=True, metavar="NAME", help="The group of the workers.")
 @options.brokers_option
 @options.json_option

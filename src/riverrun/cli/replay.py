@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @click.option("--anyway", is_flag=True, help="Replay what is left of the log, if it is not all.")
 @click.option("--remove", metavar="NAME", help="Remove all that a replay has left.")
 @click.option(
-    "--archive", type=click.Path(path_type=Path, file_okay=False),
+    "--archive", type=options.Folder(),
     help="The folder of the archive; that of the settings if not given.",
 )  # fmt: skip
 @click.option("--master", help="Spark's master, local[*] if not given.")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from riverrun.cli import log
+from riverrun.cli import log, options
 from riverrun.cli.foreground import Logged, in_foreground, refuse_close, run_options, view_of
 from riverrun.cli.live import graceful
 from riverrun.cli.program_file import load_app
@@ -23,7 +23,10 @@ from riverrun.config import LogForm, Poison, Settings, load
     help="Serve views over HTTP on this machine meanwhile: see `riverrun serve`.",
 )  # fmt: skip
 @click.option("--udp", metavar="[HOST:]PORT", help="With --serve: take StatsD lines over UDP, too.")
-@click.option("--udp-topic", default="statsd", show_default=True, help="Their topic.")
+@click.option(
+    "--udp-topic", type=options.TopicName(), default="statsd", show_default=True,
+    help="Their topic.",
+)  # fmt: skip
 @run_options
 def command(
     program: Path,

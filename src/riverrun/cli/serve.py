@@ -21,7 +21,10 @@ FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--certificate", type=FILE, help="PEM, for TLS: needed beyond this machine.")
 @click.option("--key", type=FILE, help="Its key, unless it is in the same file.")
 @click.option("--udp", metavar="[HOST:]PORT", help="Take StatsD lines over UDP, too.")
-@click.option("--udp-topic", default="statsd", show_default=True, help="Their topic.")
+@click.option(
+    "--udp-topic", type=options.TopicName(), default="statsd", show_default=True,
+    help="Their topic.",
+)  # fmt: skip
 @options.json_option
 def command(as_json: bool, udp: str | None, udp_topic: str, **given: Any) -> None:
     """Serve the views of this home over HTTP until Ctrl-C, beside the programs that write them, and

@@ -75,8 +75,15 @@ def _rows(state: State, step: str, key: tuple[str, ...], *, as_json: bool) -> No
         for column, value in row.items():
             click.echo(f"{column}: {_short(value)}")
         click.echo()
-    click.echo(f"{len(found)} {'row' if len(found) == 1 else 'rows'} of {step} {' '.join(key)}"
-               ", the newest first: it replaces those of the same list")  # fmt: skip
+    click.echo(_told(len(found), step, " ".join(key)))
+
+
+def _told(rows: int, step: str, key: str) -> str:
+    if not rows:
+        return f"{step} has no row of the key {key}"
+    if rows == 1:
+        return f"1 row of {step} {key}"
+    return f"{rows} rows of {step} {key}, the newest first: it replaces those of the same list"
 
 
 def _short(value: object) -> str:

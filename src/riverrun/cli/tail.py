@@ -26,7 +26,7 @@ COUNT = 10
 
 
 @click.command("tail")
-@click.argument("topic")
+@click.argument("topic", type=options.TopicName())
 @click.option(
     "-n", "count", type=click.IntRange(0), help="At most this many records. [default: 10]"
 )

@@ -54,7 +54,7 @@ def list_(ctx: click.Context, internal: bool, brokers: str | None, as_json: bool
 
 
 @command.command("create")
-@click.argument("name")
+@click.argument("name", type=options.TopicName())
 @click.option("--partitions", type=click.IntRange(1, 2**31 - 1), default=1, show_default=True)
 @click.option("--compact", is_flag=True, help="Keep the latest record of each key.")
 @click.option("--append-time", is_flag=True, help="Records have the broker's time, not their own.")
@@ -87,7 +87,7 @@ def create(ctx: click.Context, /, name: str, **given: Any) -> None:
 
 
 @command.command("delete")
-@click.argument("name")
+@click.argument("name", type=options.TopicName())
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @options.brokers_option
 @options.json_option
@@ -110,7 +110,7 @@ def delete(ctx: click.Context, /, name: str, **given: Any) -> None:
 
 
 @command.command("describe")
-@click.argument("name")
+@click.argument("name", type=options.TopicName())
 @click.option("--count", is_flag=True, help="Read the topic, and count what is there.")
 @options.brokers_option
 @options.json_option
@@ -154,7 +154,7 @@ def _described(
 
 
 @command.command("alter")
-@click.argument("name")
+@click.argument("name", type=options.TopicName())
 @click.argument("settings", nargs=-1, required=True, metavar="SETTING=VALUE…")
 @options.brokers_option
 @options.json_option

@@ -24,7 +24,9 @@ OLD_FIRST = (
     "run the old version to the end with --once, then start over with --fresh; "
     "or give the new version another name and run both"
 )
-REPAGE = "rewrite its state: `riverrun rescale APP --pages N`; or " + FRESH
+REPAGE = "rewrite its state: `riverrun rescale {app} --pages {pages}`; or " + FRESH
+APP = "APP"
+"""Stands for a name that was not given."""
 OWN_APP = "make what is new a program of its own, over a topic that this one writes; or " + FRESH
 ANEW = FRESH + ", under another name or with what it wrote deleted, to other topics"
 RENAME_AGGREGATED = (
@@ -55,12 +57,12 @@ class Verdict:
     now: Any = None
 
 
-def verdicts(before: Shape | None, now: Shape) -> list[Verdict]:
-    """One for each part. `before` is what the checkpoint remembers; None without a checkpoint."""
+def verdicts(before: Shape | None, now: Shape, app: str = APP) -> list[Verdict]:
+    """One for each part. `before` is what the checkpoint of `app` remembers; None without one."""
     if before is None:
         return [Verdict("program", "checkpoint", "added", "starts here", "there is none yet")]
     return [
-        *_program(before, now),
+        *_program(before, now, app),
         *_sources(before, now),
         *_steps(before, now),
         *_outputs(before, now),
@@ -81,9 +83,9 @@ def read(folder: AnyPath) -> Shape | None:
     return found
 
 
-def require_fit(before: Shape | None, now: Shape, where: object) -> None:
-    """Refuses a program whose state would not fit what the checkpoint holds."""
-    for verdict in refused(verdicts(before, now)):
+def require_fit(before: Shape | None, now: Shape, where: object, app: str = APP) -> None:
+    """Refuses a program whose state would not fit what the checkpoint of `app` holds."""
+    for verdict in refused(verdicts(before, now, app)):
         named = (
             verdict.name if verdict.part == "program" else f"the {verdict.part} {verdict.name!r}"
         )
@@ -112,9 +114,10 @@ def _short(facts: Any) -> str:
     return text if len(text) <= SHORT else f"{text[: SHORT - 1]}…"
 
 
-def _program(before: Shape, now: Shape) -> Iterator[Verdict]:
+def _program(before: Shape, now: Shape, app: str) -> Iterator[Verdict]:
+    repage = REPAGE.format(app=app, pages=now["pages"])
     rules = (
-        ("pages", "keys would be looked for in the wrong page", REPAGE),
+        ("pages", "keys would be looked for in the wrong page", repage),
         ("exchanges", "Spark's state has one part for each exchange that steps follow", OWN_APP),
         (
             "one writer",

@@ -147,7 +147,11 @@ def create_topic(
     """Create a topic, and return once every client can see it."""
     admin = connect(client)
     new = NewTopic(name, num_partitions=partitions, config=dict(config or {}))
-    _result(admin.create_topics([new], request_timeout=_seconds())[name], name)
+    try:
+        made = admin.create_topics([new], request_timeout=_seconds())[name]
+    except ValueError as error:  # too many partitions: librdkafka does not even ask
+        raise BrokerError("Kafka refuses", where=f"topic {name!r}", got=error) from error
+    _result(made, name)
     _wait(admin, lambda cluster: _led(cluster, name), f"topic {name!r} does not become visible")
     _wait_for_all(client, admin.list_topics(timeout=_seconds()), name)
     _offsets(admin, [TopicPartition(name, p) for p in range(partitions)], OffsetSpec.latest())

@@ -102,7 +102,7 @@ class Deploy:
                 got=", ".join(sorted(topics)),
                 hint=f"--from {BEGINNING}, or a time",
             )
-        upgrades.require_fit(before, now, folder)
+        upgrades.require_fit(before, now, folder, self.version.of)
         if again := new_columns.to_read_again(before, now):
             raise InputError(
                 "tables with new columns would have to be read once more",

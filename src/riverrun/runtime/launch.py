@@ -150,7 +150,7 @@ def going_on(app: App, folder: AnyPath) -> tuple[Program, Shape, set[str]]:
     checkpoint.require_whole(folder)
     program, before = app.program(), upgrades.read(folder)
     now = shape_of(program)
-    upgrades.require_fit(before, now, folder)
+    upgrades.require_fit(before, now, folder, program.name)
     event_topics.require_finished(folder, before, program)
     how = continued(before, now)
     noted = new_columns.remembering(before, {**now, NOTED: vars(how)})

@@ -256,7 +256,7 @@ def _require_places(app: App, version: Version, settings: Settings, *, public: b
         raise _refused(
             version, "its file is not what runs", "", "start it again; `riverrun check` tells more"
         )
-    upgrades.require_fit(before, shape(other), folder)
+    upgrades.require_fit(before, shape(other), folder, program.name)
     for own, theirs in tables(app, version, settings):
         for each in (own, theirs):
             if not isinstance(each.output.sink, View) and (

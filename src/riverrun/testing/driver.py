@@ -275,7 +275,7 @@ class Driver:
 
     def _go_on_with(self, app: App) -> None:
         now = shape(app.program())
-        require_fit(self.shape, now, caller())
+        require_fit(self.shape, now, caller(), app.name)
         how = continued(self.shape, now)
         program = compile_program(app.plan(), how).with_keys(self.program.keys)
         self.program, self.shape = program, {**now, NOTED: vars(how)}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
 from riverrun.arguments import checked
 from riverrun.errors import ProgramError, caller
 from riverrun.formats import JSON, Format, format_of
+from riverrun.kafka.names import TOPIC_RULE, may_be_topic
 from riverrun.outputs import Delivery, Destination, Guarantee, Places, Sink
 from riverrun.schema import METADATA, Schema
 from riverrun.versions import Version
@@ -96,9 +96,5 @@ def topic(
 
 
 def check_topic(name: str, where: object) -> None:
-    if not re.fullmatch(r"[\w.-]{1,249}", name, re.ASCII) or name in (".", ".."):
-        raise ProgramError(
-            "a topic's name has letters, digits, _ . and -, at most 249",
-            where=where,
-            got=repr(name),
-        )
+    if not may_be_topic(name):
+        raise ProgramError(TOPIC_RULE, where=where, got=repr(name))

@@ -120,8 +120,9 @@ class Running:
     def _statuses(self) -> Iterator[dict[str, Any]]:
         seen = None
         while True:
-            self.finished = not self.query.isActive and self.draining_since is None
-            over = not self.query.isActive or self._to_end()
+            ended = not self.query.isActive  # asked once: it may end between two questions
+            self.finished = ended and self.draining_since is None
+            over = ended or self._to_end()
             if self.draining_since is None and (self.status_folder / SWITCH).exists():
                 self._switch()
                 continue

@@ -204,6 +204,8 @@ def test_what_is_sent_to_yarn_can_be_seen_first(tmp_path, riverrun, monkeypatch)
     assert (refused.code, "need an environment of their own" in refused.err) == (2, True)
     archive.touch()
     (tmp_path / "riverrun.toml").write_text('[spark]\nspark.executor.instances = "3"\n')
+    whose = riverrun("submit", str(file), "--master", "yarn", "--environment", str(archive))
+    assert (whose.code, "would start a Kafka of its own" in whose.err) == (2, True)
     given = ("--environment", str(archive), "--brokers", "kafka:9092", "--dry-run", "--json")
     for master, prefix in (("yarn", "yarn.appMasterEnv"), ("k8s://x", "kubernetes.driverEnv")):
         outcome = riverrun("submit", str(file), "--master", master, *given)
@@ -215,6 +217,7 @@ def test_what_is_sent_to_yarn_can_be_seen_first(tmp_path, riverrun, monkeypatch)
             f"spark.archives={archive}#environment",
             "spark.pyspark.python=./environment/bin/python",
             "spark.executor.instances=3",
+            "spark.executor.memoryOverhead=2560m",
             f"spark.{prefix}.RIVERRUN_BROKERS=kafka:9092",
         } <= set(Path(line[line.index("--properties-file") + 1]).read_text().splitlines())
         assert "spark.executor.instances" not in str(line), "settings may be secrets"

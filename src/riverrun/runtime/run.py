@@ -90,11 +90,11 @@ class Running:
 
     def __init__(
         self, launch: Launch, query: StreamingQuery, job: Job, tell: Tell, *, heard: Heard,
-        hold: Hold,
+        hold: Hold, run: runs.Run,
     ) -> None:  # fmt: skip
         self.launch, self.checkpoint, self.tell = launch, launch.folder, tell
         self.query, self.program, self.status_folder = query, job.program, job.status
-        self.hold, self.looks = hold, Looks(launch.folder)
+        self.hold, self.run, self.looks = hold, run, Looks(launch.folder)
         self.stopwatch = Stopwatch(partial(measured, query), job.status / TIMES, heard)
         self.draining_since: float | None = None
         self.waiting: list[str] = []
@@ -256,7 +256,7 @@ def started(
             query = launch.started(ready, job)
             run.note(started_at=time.time())
             tell("running; Ctrl-C stops it")
-            running = Running(launch, query, job, tell, heard=heard, hold=hold)
+            running = Running(launch, query, job, tell, heard=heard, hold=hold, run=run)
             captured = capturing.watched(own.captures, settings, tell, status)
             with watched(client) as running.broker, captured, alerting.carried(carriers):
                 yield running

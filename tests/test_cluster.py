@@ -158,8 +158,8 @@ def test_executors_need_nothing_installed_when_their_environment_is_sent(
     broker, broker_settings, standalone, tmp_path, riverrun
 ):
     """Through spark-submit, as YARN and Kubernetes start a driver."""
-    for topic in ("packed-views", "packed-out"):
-        admin.create_topic(broker, topic, partitions=2)
+    admin.create_topic(broker, "packed-views", partitions=2)
+    admin.create_topic(broker, "packed-out", partitions=2, config={"cleanup.policy": "compact"})
     sent = views(2000)
     produce(broker, "packed-views", sent, partitions=2)
     file, archive = program(tmp_path, "packed", PROGRAM), tmp_path / "env.tar.gz"

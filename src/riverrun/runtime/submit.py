@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 import time
 from collections.abc import Mapping
@@ -100,7 +101,8 @@ def spark_submit(
         command += ["--files", str(file)]
     given = properties.written(sent / "spark.properties", _configuration(settings, chosen))
     command += properties.option(given)
-    main = Path(__file__).parents[1] / "cli" / "submitted.py"
+    # a copy: in its own folder Python would take our queue.py for that of the standard library
+    main = shutil.copy(Path(__file__).parents[1] / "cli" / "submitted.py", sent)
     return [*command, str(main), Path(app.at.file).stem, json.dumps(dict(options))]
 
 

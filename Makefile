@@ -16,7 +16,7 @@ WORKERS ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test gate bench bench-windows bench-delivery bench-cluster bench-joins bench-patterns bench-restart replay-year chaos chaos-capture chaos-queue chaos-serve far fuzz-server soak lock clean
+.PHONY: help install demo test gate bench bench-windows bench-delivery bench-cluster bench-joins bench-patterns bench-restart replay-year chaos chaos-capture chaos-queue chaos-serve far fuzz-server soak yarn lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 24
@@ -100,6 +100,11 @@ far: install ## checkpoints on S3 and HDFS: gets moto's server and Hadoop's, and
 	test -d .far/s3 || '$(PYTHON)' -m pip install --quiet --target .far/s3 'moto[server]==5.2.5'
 	test -d .far/hdfs || '$(PYTHON)' -m pip install --quiet --target .far/hdfs hdfs-native==0.14.7 fsspec==2026.9.0
 	$(BIN)/pytest -m slow tests/test_far_servers.py $(ARGS)
+
+yarn: install ## a program on Hadoop's YARN, whose drivers and executors are killed
+	$(BIN)/python -c 'from riverrun import config; from riverrun.embedded import jars; \
+		jars.fetch("hadoop-minicluster", config.load())'
+	$(BIN)/pytest -m slow tests/test_yarn.py $(ARGS)
 
 soak: install ## memory over ten minutes of steady input
 	$(BIN)/riverrun bench windows --soak 600 $(ARGS)

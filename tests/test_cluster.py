@@ -158,8 +158,8 @@ def test_executors_need_nothing_installed_when_their_environment_is_sent(
     broker, broker_settings, standalone, tmp_path, riverrun
 ):
     """Through spark-submit, as YARN and Kubernetes start a driver."""
-    for topic in ("packed-views", "packed-out"):
-        admin.create_topic(broker, topic, partitions=2)
+    admin.create_topic(broker, "packed-views", partitions=2)
+    admin.create_topic(broker, "packed-out", partitions=2, config={"cleanup.policy": "compact"})
     sent = views(2000)
     produce(broker, "packed-views", sent, partitions=2)
     file, archive = program(tmp_path, "packed", PROGRAM), tmp_path / "env.tar.gz"
@@ -204,6 +204,8 @@ def test_what_is_sent_to_yarn_can_be_seen_first(tmp_path, riverrun, monkeypatch)
     assert (refused.code, "need an environment of their own" in refused.err) == (2, True)
     archive.touch()
     (tmp_path / "riverrun.toml").write_text('[spark]\nspark.executor.instances = "3"\n')
+    whose = riverrun("submit", str(file), "--master", "yarn", "--environment", str(archive))
+    assert (whose.code, "would start a Kafka of its own" in whose.err) == (2, True)
     given = ("--environment", str(archive), "--brokers", "kafka:9092", "--dry-run", "--json")
     for master, prefix in (("yarn", "yarn.appMasterEnv"), ("k8s://x", "kubernetes.driverEnv")):
         outcome = riverrun("submit", str(file), "--master", master, *given)
@@ -215,6 +217,7 @@ def test_what_is_sent_to_yarn_can_be_seen_first(tmp_path, riverrun, monkeypatch)
             f"spark.archives={archive}#environment",
             "spark.pyspark.python=./environment/bin/python",
             "spark.executor.instances=3",
+            "spark.executor.memoryOverhead=2560m",
             f"spark.{prefix}.RIVERRUN_BROKERS=kafka:9092",
         } <= set(Path(line[line.index("--properties-file") + 1]).read_text().splitlines())
         assert "spark.executor.instances" not in str(line), "settings may be secrets"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from riverrun import private
 from riverrun.cli import options, say_json
 from riverrun.cli.program_file import load_app
 from riverrun.config import Settings, load
+from riverrun.embedded import java
 from riverrun.errors import JobError
 
 
@@ -42,7 +44,8 @@ def command(
     """Start PROGRAM on a cluster, and return once it runs. `riverrun stop` stops it.
 
     On a standalone cluster (and in local mode) its driver runs in the background on this machine.
-    On YARN and Kubernetes the driver runs in the cluster, started by spark-submit.
+    On YARN and Kubernetes the driver runs in the cluster, started by spark-submit; the command
+    returns once the cluster has accepted it.
 
     \b
     riverrun submit app.py --master spark://host:7077
@@ -60,7 +63,11 @@ def command(
     chosen = {"fresh": fresh, "max_events": max_events}
     if settings.master == "yarn" or settings.master.startswith("k8s"):
         line = submit.spark_submit(app, settings, chosen)
-        _run(line, dry_run=dry_run, as_json=as_json)
+        if dry_run:
+            _say(line, as_json=as_json)
+        else:
+            _run(line, settings)
+            _told(app.name, settings.master, as_json=as_json)
         return
     given = ["--master", settings.master, "--environment", settings.environment]
     given += ["--max-events", str(max_events), *(["--fresh"] if fresh else [])]
@@ -84,11 +91,19 @@ def _packed(settings: Settings, name: str, modules: set[str]) -> Settings:
     return settings.override(environment=str(archive))
 
 
-def _run(line: list[str], *, dry_run: bool, as_json: bool) -> None:
-    if dry_run:
-        _say(line, as_json=as_json)
-    elif subprocess.run(line, check=False).returncode:
+def _run(line: list[str], settings: Settings) -> None:
+    """Without our PYTHONPATH: Spark would have the cluster look there before the archive."""
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environ["JAVA_HOME"] = str(java.find(settings.cache).home)
+    if subprocess.run(line, env=environ, check=False).returncode:
         raise JobError("spark-submit failed", where=line[0], hint="what it printed says why")
+
+
+def _told(name: str, master: str, *, as_json: bool) -> None:
+    if as_json:
+        say_json({"name": name, "master": master})
+    else:
+        click.echo(f"{name} is with {master}; `riverrun ps` tells when it runs")
 
 
 def _say(line: list[str], *, as_json: bool) -> None:

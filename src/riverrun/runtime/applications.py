@@ -57,7 +57,8 @@ def application(settings: Settings, name: str) -> Application:
 
 
 def with_status(settings: Settings, name: str) -> tuple[Application, dict[str, Any]]:
-    """Also all that its last batch said; nothing before the first."""
+    """Also all that its last batch said; nothing before the first, or if its driver is in a
+    cluster: that one notes what counts."""
     folder = settings.checkpoint_of(name)
     if not checkpoint.known(folder):
         raise InputError(
@@ -66,10 +67,12 @@ def with_status(settings: Settings, name: str) -> tuple[Application, dict[str, A
             hint=f"those that have run here: {', '.join(names(settings)) or 'none'}",
         )
     pid, run = checkpoint.holder(folder), runs.last(folder)
-    status = last_status(settings.run_of(name) / "status") or {}
+    elsewhere = {fact: run[fact] for fact in ("batch", "events") if fact in run}
+    status = {} if elsewhere else last_status(settings.run_of(name) / "status") or {}
+    counts = elsewhere or status
     found = Application(
         name, _state(pid, run), run.get("error"), pid, run.get("host"), run.get("master"),
-        run.get("started_at"), run.get("ended_at"), status.get("batch"), status.get("events"),
+        run.get("started_at"), run.get("ended_at"), counts.get("batch"), counts.get("events"),
         run.get("log"), tuple(status.get("paused", ())),
         tuple(str(each.place) for each in aside.read(folder)),
     )  # fmt: skip

@@ -90,11 +90,11 @@ class Running:
 
     def __init__(
         self, launch: Launch, query: StreamingQuery, job: Job, tell: Tell, *, heard: Heard,
-        hold: Hold,
+        hold: Hold, run: runs.Run,
     ) -> None:  # fmt: skip
         self.launch, self.checkpoint, self.tell = launch, launch.folder, tell
         self.query, self.program, self.status_folder = query, job.program, job.status
-        self.hold, self.looks = hold, Looks(launch.folder)
+        self.hold, self.run, self.looks = hold, run, Looks(launch.folder)
         self.stopwatch = Stopwatch(partial(measured, query), job.status / TIMES, heard)
         self.draining_since: float | None = None
         self.waiting: list[str] = []
@@ -120,8 +120,9 @@ class Running:
     def _statuses(self) -> Iterator[dict[str, Any]]:
         seen = None
         while True:
-            self.finished = not self.query.isActive and self.draining_since is None
-            over = not self.query.isActive or self._to_end()
+            ended = not self.query.isActive  # asked once: it may end between two questions
+            self.finished = ended and self.draining_since is None
+            over = ended or self._to_end()
             if self.draining_since is None and (self.status_folder / SWITCH).exists():
                 self._switch()
                 continue
@@ -255,7 +256,7 @@ def started(
             query = launch.started(ready, job)
             run.note(started_at=time.time())
             tell("running; Ctrl-C stops it")
-            running = Running(launch, query, job, tell, heard=heard, hold=hold)
+            running = Running(launch, query, job, tell, heard=heard, hold=hold, run=run)
             captured = capturing.watched(own.captures, settings, tell, status)
             with watched(client) as running.broker, captured, alerting.carried(carriers):
                 yield running

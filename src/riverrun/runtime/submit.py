@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 import time
 from collections.abc import Mapping
@@ -23,6 +24,17 @@ from riverrun.spark.far_jars import far_jars
 from riverrun.spark.jvm import JVM
 
 BEGINS_WITHIN = 180.0
+LASTING = {
+    "spark.yarn.submit.waitAppCompletion": "false",
+    "spark.kubernetes.submission.waitAppCompletion": "false",
+    "spark.yarn.am.attemptFailuresValidityInterval": "1h",
+    "spark.executor.failuresValidityInterval": "1h",
+}
+"""A stream has no end that spark-submit could wait for. A driver or an executor that dies is
+replaced only so often; over months all would add up."""
+BESIDE, PYTHON = 384, 320
+"""Megabytes of a JVM beside its heap, and of a Python process. A core has two of those: one reads
+and writes, one has the state."""
 COMMAND = [sys.executable, "-c", "from riverrun.cli import entry; entry()"]
 
 
@@ -71,6 +83,13 @@ def spark_submit(
             where=settings.master,
             hint="make one with `riverrun package`, and give it with --environment; or --package",
         )
+    if settings.brokers is None:
+        raise ConfigError(
+            "the driver would start a Kafka of its own, in the cluster",
+            where=settings.master,
+            hint="say where Kafka is, as the cluster sees it: --brokers, or brokers = … in "
+            "riverrun.toml",
+        )
     sent = settings.run_of(app.name) / "executors"
     private.folder(sent.parent)
     private.folder(sent)
@@ -82,7 +101,8 @@ def spark_submit(
         command += ["--files", str(file)]
     given = properties.written(sent / "spark.properties", _configuration(settings, chosen))
     command += properties.option(given)
-    main = Path(__file__).parents[1] / "cli" / "submitted.py"
+    # a copy: in its own folder Python would take our queue.py for that of the standard library
+    main = shutil.copy(Path(__file__).parents[1] / "cli" / "submitted.py", sent)
     return [*command, str(main), Path(app.at.file).stem, json.dumps(dict(options))]
 
 
@@ -93,15 +113,28 @@ def _configuration(settings: Settings, chosen: executors.Environment) -> dict[st
         **session.bounded(settings),
         **session.EXECUTORS,
         **chosen.settings(),
+        **LASTING,
+        **_beside_the_heap(settings),
         "spark.driver.extraJavaOptions": JVM,
         "spark.pyspark.python": python,
     }
     environ = {"RIVERRUN_MASTER": settings.master, "POLARS_MAX_THREADS": "1"}
     environ["RIVERRUN_CHECKPOINTS"] = str(settings.checkpoint_root)
-    if settings.brokers:
-        environ["RIVERRUN_BROKERS"] = settings.brokers
+    environ["RIVERRUN_BROKERS"] = settings.brokers or ""
+    environ["RIVERRUN_HOME"] = "home"  # in the container's folder: a user there may have none
     prefixes = {"yarn": "spark.yarn.appMasterEnv.", "k8s": "spark.kubernetes.driverEnv."}
     kind = re.split(r"\W", settings.master)[0]
     if kind in prefixes:
         found |= {f"{prefixes[kind]}{name}": value for name, value in environ.items()}
     return {**found, **settings.spark, **far_jars(settings)}
+
+
+def _beside_the_heap(settings: Settings) -> dict[str, str]:
+    """What is in a container apart from the JVM's heap: it is killed when it takes more."""
+    rocksdb = int(session.bounded(settings)[session.ROCKSDB])
+    workers = int(settings.spark.get("spark.executor.cores", "1"))
+    each = 2 * PYTHON + (settings.state_memory >> 20)
+    return {
+        "spark.driver.memoryOverhead": f"{BESIDE + 3 * PYTHON}m",
+        "spark.executor.memoryOverhead": f"{BESIDE + rocksdb + workers * each}m",
+    }

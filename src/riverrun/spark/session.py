@@ -49,6 +49,7 @@ SETTLED = 1.0
 """Seconds without a further executor after which all are taken to be there."""
 LEAST_ROCKSDB = 64
 """Megabytes for RocksDB in each JVM; half of a worker's `state_memory` if that is more."""
+ROCKSDB = "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB"
 
 
 def local(master: str) -> bool:
@@ -188,7 +189,7 @@ def bounded(settings: Settings) -> dict[str, str]:
     megabytes = max(settings.state_memory >> 21, LEAST_ROCKSDB)
     return {
         "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
-        "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB": str(megabytes),
+        ROCKSDB: str(megabytes),
     }
 
 

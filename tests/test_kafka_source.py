@@ -123,14 +123,14 @@ def test_the_first_record_of_a_time_is_a_committed_one_of_that_time(broker):
 
 def test_a_time_of_records_that_are_deleted_begins_with_the_first_that_is_left(broker):
     """Their file is still there: the broker says that it knows no record of that time."""
-    admin.create_topic(broker, "cut-times", partitions=1, config={"segment.bytes": "1048576"})
+    files = {"segment.bytes": "1048576", "retention.ms": "-1"}
+    admin.create_topic(broker, "cut-times", partitions=1, config=files)
     producer = Producer(broker)
     for second in range(3_000):
         producer.produce("cut-times", "x" * 600, partition=0, timestamp=(second + 1) * 1_000)
     producer.flush()
-    [deleted] = (
-        admin.connect(broker).delete_records([TopicPartition("cut-times", 0, 2_500)]).values()
-    )
+    client = AdminClient(broker)
+    [deleted] = client.delete_records([TopicPartition("cut-times", 0, 2_500)]).values()
     deleted.result()
     partition, topics = Partition("cut-times", 0), KafkaTopics(broker)
     assert first_at(topics, [partition], 1_000) == {partition: 2_500}

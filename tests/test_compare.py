@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
 
+from riverrun.errors import InputError
 from riverrun.kernels.sql import shared_evaluator
 from riverrun.outputs import OutputSpec
+from riverrun.runtime.compare import in_common
 from riverrun.runtime.comparison import Comparison, InWindow
 from riverrun.schema import parse
 from riverrun.sinks.kafka.sink import Topic
@@ -98,7 +101,7 @@ def assert_compared_at_a_point(riverrun, name):
     told = riverrun("compare", name, "current", "v2", "--at", at, "--json")
     assert told.code == 1, told.err
     found = {each["output"]: each for each in json.loads(told.out)["compared"]}
-    assert json.loads(told.out)["left_out"] == {}
+    assert json.loads(told.out)["left_out"] == {"dead": "dead letters are not made again here"}
     each = found[f"{name}-minutes"]
     counts = [each[side]["rows"] for side in ("first", "second")]
     wanted, windows = by_duckdb(clicks(0, 500), "0")[0][1:], by_duckdb(clicks(0, 500))
@@ -177,3 +180,9 @@ def test_a_version_is_compared_with_another_one_that_is_there(riverrun):
     assert "with another one" in riverrun("compare", "shop", "v2", "v2").err
     assert "with another one" in riverrun("compare", "shop", "current", "current").err
     assert "no version 'v2'" in riverrun("compare", "shop", "current", "v2").err
+
+
+def test_rows_are_not_compared_by_keys_of_other_types():
+    other = replace(OUTPUT, schema=parse("user bigint, window_start timestamp, n bigint"))
+    with pytest.raises(InputError, match="has a key of another type"):
+        in_common("out", OUTPUT, other)

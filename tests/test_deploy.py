@@ -127,7 +127,7 @@ def test_the_history_of_deployments_is_only_added_to(settings, tmp_path, riverru
         assert (unknown.code, unknown.out) == (2, "")
         assert "'other' has not run here, and no version of it [RR103]" in unknown.err
     assert "no version 'v2'" in riverrun("retire", "shop", "v2", "--yes").err
-    assert "a version's name" in riverrun("retire", "shop", "current", "--yes").err
+    assert "not a version that was deployed" in riverrun("retire", "shop", "current", "--yes").err
 
 
 def assert_retired(
@@ -286,3 +286,15 @@ def test_a_version_begins_where_it_is_told_and_goes_on_from_there(
     answer = riverrun("retire", name, "v2")
     assert answer.code != 0  # nobody has said yes
     assert riverrun("retire", name, "v2", "--yes").code == 0
+
+
+def test_a_line_of_the_history_that_was_not_written_whole_was_never_noted(settings, tmp_path):
+    program = tmp_path / "app.py"
+    program.write_text("1")
+    first = deployments.deployed(V2, program, start="", made=[])
+    deployments.note(settings, "shop", first)
+    with (settings.home / "deployments" / "shop.jsonl").open("a") as file:
+        file.write('{"event": "depl')
+    assert deployments.entries(settings, "shop") == [first]
+    deployments.note(settings, "shop", deployments.retired(V2))
+    assert [each.event for each in deployments.entries(settings, "shop")] == ["deployed", "retired"]

@@ -42,7 +42,7 @@ def test_an_application_and_its_own_topics_carry_the_version():
     assert V2.table("minutes") == "minutes__v2"
 
 
-@pytest.mark.parametrize("name", ["", "V2", "v.2", "v-2", "current", "v" * 31, "../x", "_2", "é"])
+@pytest.mark.parametrize("name", ["", "V2", "v.2", "v-2", "v" * 31, "../x", "_2", "é"])
 def test_a_version_has_a_name_that_every_store_takes(name):
     with pytest.raises(InputError, match="a version's name"):
         Version.named("shop", name)

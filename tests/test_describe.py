@@ -314,3 +314,10 @@ def test_a_program_that_ends_the_interpreter_is_told(command, ending, tmp_path, 
     assert outcome.err.startswith(
         f"error: the program ended the interpreter [RR103]\n  where: {file}:3\n  got: {ending}\n"
     )
+
+
+def test_a_file_that_would_hide_a_module_of_python_is_refused(tmp_path, riverrun):
+    (tmp_path / "copy.py").write_text("")
+    (tmp_path / "app.py").write_text('import riverrun as rr\napp = rr.App("shop")\n')
+    told = riverrun("describe", str(tmp_path / "app.py")).err
+    assert told.startswith("error: a file hides Python's own module 'copy'")

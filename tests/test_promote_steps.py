@@ -277,12 +277,14 @@ def test_what_cannot_be_promoted_is_told_before_anything_happens(
     bank.send()
     bank.go_on()
     assert "no version 'v3'" in riverrun("promote", bank.name, "v3").err
+    assert "nothing is known" in riverrun("promote", "nobody", "current").err
+    assert not admin.exists(bank.client, "nobody.versions")
     (current, v2), asked = bank.members.values(), ("promote", bank.name, "v2")
     files = [tmp_path / f"refused_{each}.py" for each in ("current", "v2")]
     deployments.note(bank.settings, bank.name, deployments.deployed(v2.version, files[1]))
     assert "error: refused does not run" in riverrun(*asked).err
-    assert "is public already" in riverrun("promote", bank.name, "current").err
     with runs_as(current, files[0]):
+        assert "is public already" in riverrun("promote", bank.name, "current").err
         assert "refused--v2 does not run" in riverrun(*asked).err
         with runs_as(v2, files[1]):
             for file in files:

@@ -25,11 +25,16 @@ class Version:
     @staticmethod
     def named(of: str, name: str) -> Version:
         """As given on a command line."""
-        if not NAME.fullmatch(name) or name == CURRENT:
+        if name == CURRENT:
+            raise InputError(
+                f"{CURRENT!r} is what `riverrun run` runs, not a version that was deployed",
+                hint=f"`riverrun deployments {of}` lists those",
+            )
+        if not NAME.fullmatch(name):
             raise InputError(
                 "a version's name has small letters, digits and _, at most 30",
                 got=repr(name),
-                hint=f"such as v2; {CURRENT!r} is what `riverrun run` runs",
+                hint="such as v2",
             )
         return Version(of, name)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 from pathlib import Path
 
 import click
@@ -36,4 +39,10 @@ def command(name: str, as_json: bool) -> None:
         say_json({"folder": str(folder.absolute()), "files": list(FILES)})
     else:
         click.echo(f"made {folder}: {', '.join(FILES)}")
-        click.echo(f"`cd {folder} && make test` runs its test, `make run` the program")
+        # `python` on the path may be another one, without riverrun
+        found = shutil.which("python")
+        same = found is not None and Path(found) == Path(sys.executable)
+        python = "" if same else f" PYTHON={shlex.quote(sys.executable)}"
+        click.echo(
+            f"`cd {folder} && make test{python}` runs its test, `make run{python}` the program"
+        )

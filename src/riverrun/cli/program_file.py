@@ -57,6 +57,7 @@ def load_module(path: Path) -> ModuleType:
     if path.suffix != ".py":
         raise InputError("a program is a Python file", got=str(path), hint="its name ends in .py")
     path = path.absolute()
+    _refuse_hidden_modules(path.parent)
     sys.path.insert(0, str(path.parent))
     # Spark's workers inherit this: they import the program to find the functions of .spark(…)
     known = os.environ.get("PYTHONPATH")
@@ -82,6 +83,17 @@ def load_module(path: Path) -> ModuleType:
             f"the program raised {type(error).__name__}", where=_line(error, path), got=str(error)
         ) from error
     return module
+
+
+def _refuse_hidden_modules(folder: Path) -> None:
+    """The folder comes before Python's own modules, here and in Spark's workers: a file of the same
+    name would take the place of one that others import."""
+    for each in sorted(folder.glob("*.py")):
+        if each.stem in sys.stdlib_module_names:
+            raise InputError(
+                f"a file hides Python's own module {each.stem!r}", where=each,
+                hint="give it another name, or keep programs in a folder of their own",
+            )  # fmt: skip
 
 
 def app_of(module: ModuleType) -> App:

@@ -39,19 +39,20 @@ def command(
     """
     # Spark only when it is needed
     from riverrun.embedded import kafka  # noqa: PLC0415
+    from riverrun.runtime.applications import application  # noqa: PLC0415
     from riverrun.runtime.deployments import require  # noqa: PLC0415
     from riverrun.runtime.promote import Promote  # noqa: PLC0415
 
     settings, patience = options.settings(brokers), within.total_seconds()
     named = Version(app, CURRENT) if version == CURRENT else Version.named(app, version)
-    if named.name != CURRENT:
-        require(settings, named)
+    # one that nobody knows gets no topic
+    application(settings, app) if named.name == CURRENT else require(settings, named)
     promote = Promote(settings, kafka.ensure(settings), named, _tell)
     if not promote.going_on():
         promote.require_running()
         both = (promote.former, named)
         promote.require({each.name: load_version(each, settings) for each in both})
-        promote.caught_up()
+        promote.caught_up(patience)
         promote.ask()
     found = promote.wait(patience)
     if as_json:

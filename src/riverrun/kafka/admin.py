@@ -96,9 +96,15 @@ def cluster_id(client: Mapping[str, str], *, patience: timedelta = PATIENCE) -> 
 
 def topics(client: Mapping[str, str], *, internal: bool = False) -> list[Topic]:
     """All topics, by name; those of Kafka itself only when asked for."""
-    admin, cluster = _connect(client, PATIENCE)
-    found = [t for name, t in sorted(cluster.topics.items()) if internal or name[:2] != "__"]
-    return _described(admin, found)
+    give_up_at = time.monotonic() + _seconds()
+    while True:
+        admin, cluster = _connect(client, PATIENCE)
+        found = [t for name, t in sorted(cluster.topics.items()) if internal or name[:2] != "__"]
+        try:
+            return _described(admin, found)
+        except NoTopic:  # one was deleted in between: the others are still there
+            if time.monotonic() > give_up_at:
+                raise
 
 
 def exists(client: Mapping[str, str], name: str) -> bool:
@@ -227,7 +233,9 @@ def _offsets(
     try:
         found = patiently(lambda: list_offsets(admin, dict.fromkeys(places, spec)))
     except KafkaException as error:
-        raise _refused(error.args[0], places[0].topic) from error
+        raise _refused(
+            error.args[0], error.args[1] if error.args[1:] else places[0].topic
+        ) from error
     return {(place.topic, place.partition): offset for place, offset in found.items()}
 
 
@@ -236,10 +244,18 @@ def list_offsets(
 ) -> dict[TopicPartition, int]:
     """An error that passes, if a broker that has just started does not know one yet."""
     answers = admin.list_offsets(dict(asked), request_timeout=_seconds(), **options)
-    found = {place: future.result().offset for place, future in answers.items()}
+    found = {place: _answer(place, future).offset for place, future in answers.items()}
     if OFFSET_INVALID in found.values():  # librdkafka takes that for an answer
         raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
     return found
+
+
+def _answer(place: TopicPartition, future: Future[T]) -> T:
+    """An error says whose it is."""
+    try:
+        return future.result()
+    except KafkaException as error:
+        raise KafkaException(error.args[0], place.topic) from error
 
 
 def patiently(call: Callable[[], T]) -> T:

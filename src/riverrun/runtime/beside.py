@@ -22,6 +22,7 @@ from riverrun.errors import InputError
 from riverrun.far import AnyPath, remove
 from riverrun.kafka import admin
 from riverrun.kafka.compaction import compacted
+from riverrun.kafka.topics import KafkaTopics
 from riverrun.kernels.program import ReadTopic
 from riverrun.operators.lookups.lookup import Lookup
 from riverrun.operators.rules.kernel import Rules
@@ -63,15 +64,15 @@ def replay(
     own.outputs = list(scratch_outputs(tuple(app.outputs), into))
     own.program()
     folder, client = settings.checkpoint_of(into), settings.client()
-    about = {"program": app.name, "asked": vars(asked)}
+    about: dict[str, Any] = {"program": app.name, "asked": vars(asked)}
     if fresh:
         removed(into, settings)
-    before = noted(folder)
+    before, sources = noted(folder), read_from_others(tuple(app.outputs))
+    about["topics"] = _identities(sources, client)
     if before is not None:
         _refuse_other(before, about, into)
         return Replay(own, Span.of(before["span"]), tuple(before["gaps"]), begun=True)
     _refuse_topics(into, client)
-    sources = read_from_others(tuple(app.outputs))
     span, lost = span_of(sources, client, asked, settings.archive_root)
     if lost and not anyway:
         raise InputError(
@@ -117,7 +118,19 @@ def _refuse_name(app: App, settings: Settings, into: str) -> None:
         )
 
 
+def _identities(sources: Sequence[ReadTopic], client: Mapping[str, str]) -> dict[str, str]:
+    """Of topics, which tell one from another that is made later under its name."""
+    names = sorted({real(s.topic) for s in sources if not from_files(s.topic)})
+    return {name: each.id for name, each in KafkaTopics(client).facts(names).items()}
+
+
 def _refuse_other(before: Mapping[str, Any], about: dict[str, Any], into: str) -> None:
+    for topic, identity in about["topics"].items():
+        if before["topics"].get(topic, identity) != identity:
+            raise InputError(
+                f"the topic {topic!r} was deleted and made again since {into!r} began",
+                hint="--fresh begins anew",
+            )
     if {name: before[name] for name in about} != json.loads(json.dumps(about)):
         raise InputError(
             f"{into!r} is another replay",

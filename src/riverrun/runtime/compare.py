@@ -164,6 +164,13 @@ def in_common(name: str, one: OutputSpec, other: OutputSpec) -> tuple[OutputSpec
         )
     mine = {column.name: column.type for column in one.schema.columns}
     theirs = {column.name: column.type for column in other.schema.columns}
+    for each in one.key:
+        if mine[each] != theirs[each]:
+            raise InputError(
+                f"the output {name!r} has a key of another type",
+                got=f"{each} {mine[each]}, then {theirs[each]}",
+                hint="rows are compared by their key",
+            )
     columns = Columns(
         tuple(each for each in mine if each not in theirs),
         tuple(each for each in theirs if each not in mine),

@@ -19,6 +19,7 @@ from riverrun.app import App
 from riverrun.archive.held import Archived
 from riverrun.compiler.scratch import read_from_others, refuse_beside
 from riverrun.config import Settings
+from riverrun.edges import DEAD
 from riverrun.embedded import kafka
 from riverrun.errors import InputError
 from riverrun.kafka.topics import KafkaTopics
@@ -74,6 +75,8 @@ def compare_at(
 ) -> Compared:
     """An InputError if an output cannot be made here, or has another key."""
     output, columns = in_common(name, first.outputs[name], second.outputs[name])
+    if output.edge == DEAD:
+        raise InputError("dead letters are not made again here")
     with (
         tempfile.TemporaryDirectory(prefix="riverrun-") as made,
         closing(Comparison(output, shared_evaluator(), Path(made))) as both,

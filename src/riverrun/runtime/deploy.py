@@ -58,6 +58,7 @@ class Deploy:
         made = facts(own.program().outputs, self.settings.home)
         _check_start(start)
         if fresh and deployments.standing(self.settings, self.version):
+            _require_not_public(self.version, self.client)
             remove(self.settings, self.version, self.client)
         before = deployments.standing(self.settings, self.version)
         if before is None:
@@ -72,10 +73,11 @@ class Deploy:
         begin = start or (before.start if before else "")
         with checkpoint.held(self.folder, self.version.application):
             self._require_state(begin, own)
+            span = self._span(begin, tell)  # what cannot be is refused before anything is noted
             self._note(before, begin, made)
             if not checkpoint.begun(self.folder):
                 self._begin(begin, tell)
-        return self._span(begin, tell)
+        return span
 
     def _refuse_what_is_there(self, made: list[Fact]) -> None:
         """Else what others have made would be written to, and go with the version."""
@@ -161,6 +163,16 @@ def _check_start(start: str | None) -> None:
         milliseconds_of(start, "--from")
 
 
+def _require_not_public(version: Version, client: Mapping[str, str]) -> None:
+    """What others read would begin anew: streams would have each row again."""
+    known = PromotionLog(client, version.of).look()
+    if version.name in (known.public, known.open and known.open.version):
+        raise InputError(
+            f"{version.name} of {version.of} is public, or about to be",
+            hint=f"promote another one first: `riverrun promote {version.of} {CURRENT}`",
+        )
+
+
 def remove(settings: Settings, version: Version, client: Mapping[str, str]) -> Removed:
     """Takes away all that is a version's own; nothing of it may run."""
     entry, name = deployments.require(settings, version), version.application
@@ -179,12 +191,7 @@ def remove(settings: Settings, version: Version, client: Mapping[str, str]) -> R
 
 def retire(settings: Settings, version: Version, client: Mapping[str, str]) -> Removed:
     """Removed, and noted as such: the same name can be given again."""
-    known = PromotionLog(client, version.of).look()
-    if version.name in (known.public, known.open and known.open.version):
-        raise InputError(
-            f"{version.name} of {version.of} is public, or about to be",
-            hint=f"promote another one first: `riverrun promote {version.of} {CURRENT}`",
-        )
+    _require_not_public(version, client)
     removed = remove(settings, version, client)
     deployments.note(settings, version.of, deployments.retired(version))
     return removed

@@ -70,6 +70,7 @@ def note(settings: Settings, of: str, entry: Entry) -> None:
     """Adds a line, for good."""
     private.folder(settings.home / FOLDER)
     with private.opened(_file(settings, of), "a") as file:
+        file.truncate(len(_whole_lines(_file(settings, of)).encode()))
         file.write(json.dumps(asdict(entry)) + "\n")
         file.flush()
         os.fsync(file.fileno())
@@ -107,11 +108,13 @@ def _last_promoted(settings: Settings, of: str) -> Entry | None:
 
 
 def entries(settings: Settings, of: str) -> list[Entry]:
-    try:
-        lines = _file(settings, of).read_text().splitlines()
-    except FileNotFoundError:
-        return []
-    return [Entry(**json.loads(line)) for line in lines]
+    return [Entry(**json.loads(line)) for line in _whole_lines(_file(settings, of)).splitlines()]
+
+
+def _whole_lines(file: Path) -> str:
+    """A full disk or a power cut may leave a part of the last one: it was never noted."""
+    text = file.read_text() if file.exists() else ""
+    return text[: text.rfind("\n") + 1]
 
 
 def standing(settings: Settings, version: Version) -> Entry | None:
@@ -127,7 +130,9 @@ def require(settings: Settings, version: Version) -> Entry:
         there = versions(settings, version.of)
         raise InputError(
             f"there is no version {version.name!r} of {version.of!r}",
-            hint=f"there is {', '.join(there)}" if there else "`riverrun deploy` makes one",
+            hint=f"there is {', '.join([CURRENT, *there])}"
+            if there
+            else "`riverrun deploy` makes one",
         )
     return found
 

@@ -21,6 +21,7 @@ from riverrun.durations import Duration, microseconds
 from riverrun.far import AnyPath
 from riverrun.forgetting.places import place_of
 from riverrun.kafka.promotions import PromotionLog
+from riverrun.kafka.topics import OUTAGE
 from riverrun.kernels.program import Program
 from riverrun.kernels.sql import shared_evaluator
 from riverrun.outputs import Identity, Part, Places, destinations
@@ -90,7 +91,7 @@ class Launch:
 
     def program(self) -> tuple[Program, Shape]:
         """With places in public or beside, as promotions have it."""
-        promoted = PromotionLog(self.client, self.version.of).look()
+        promoted = PromotionLog(self.client, self.version.of, patience=OUTAGE).look()
         public = promoted.is_public(self.version.name)
         program, shape, _ = going_on(beside(self.app, self.version, public=public), self.folder)
         program = program.with_keys(place_of(self.settings, program.name))

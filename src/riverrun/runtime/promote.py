@@ -16,6 +16,7 @@ from riverrun.compiler.shape import shape
 from riverrun.config import Settings
 from riverrun.errors import BrokerError, InputError
 from riverrun.kafka.promotions import PromotionLog
+from riverrun.kafka.topics import OUTAGE
 from riverrun.kernels.program import Program
 from riverrun.operators.alert.kernel import Alert
 from riverrun.outputs import OutputSpec
@@ -76,7 +77,7 @@ class Promote:
         self, settings: Settings, client: Mapping[str, str], version: Version, tell: Tell
     ) -> None:
         self.settings, self.version, self.tell = settings, version, tell
-        self.log = PromotionLog(client, version.of)
+        self.log = PromotionLog(client, version.of, patience=OUTAGE)
         self.log.make()
 
     @property
@@ -147,15 +148,23 @@ class Promote:
                 hint="deploy it --from beginning",
             )
 
-    def caught_up(self) -> None:
+    def caught_up(self, within: float) -> None:
         """Waits until the version has read what the public one has by now: the public places wait
-        for it from X on."""
+        for it from X on. It is given up if it has read nothing for so many seconds."""
         goal = self._stands(self.former)
-        told = False
+        least, heard_at = 0, time.monotonic()
         while left := _missing(self._stands(self.version), goal):
-            if not told:
-                self.tell(f"waiting: {self.version.application} has {left:,} records to read yet")
-                told = True
+            name = self.version.application
+            if not least:
+                self.tell(f"waiting: {name} has {left:,} records to read yet")
+            if not least or left < least:
+                least, heard_at = left, time.monotonic()
+            if time.monotonic() - heard_at > within:
+                raise InputError(
+                    f"{name} does not read on",
+                    got=f"{left:,} records to read yet, and none was in {within:.0f} s",
+                    hint="nothing has changed; is a topic paused (`riverrun ps`), or a batch long?",
+                )
             self.require_running()
             time.sleep(LOOK)
 

@@ -15,6 +15,7 @@ from riverrun.delivery.comparable import as_additions
 from riverrun.embedded import kafka
 from riverrun.errors import CheckpointError
 from riverrun.kafka.promotions import PromotionLog
+from riverrun.kafka.topics import OUTAGE
 from riverrun.kernels.sql import shared_evaluator
 from riverrun.outputs import Swapped
 from riverrun.partitions import as_texts
@@ -30,7 +31,7 @@ Tell = Callable[[str], None]
 def switched(app: App, version: Version, settings: Settings, tell: Tell) -> None:
     """The former version takes its tables along; the new one puts its own in their place. It is
     left out where it is done already."""
-    log = PromotionLog(kafka.client(settings), version.of)
+    log = PromotionLog(kafka.client(settings), version.of, patience=OUTAGE)
     known = log.look()
     if known.open is None or known.turn(version.name) != "switch":
         return

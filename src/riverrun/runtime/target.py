@@ -164,7 +164,8 @@ def unreadable(output: OutputSpec) -> InputError:
         "what this output has taken cannot be read back",
         where=output.sink.text,
         got="a table" if output.table else "a stream",
-        hint="tables can be, in databases, Delta, Parquet and compacted topics",
+        hint="tables can be, in databases, Delta, Parquet and compacted topics; `riverrun compare "
+        "--at` makes streams again",
     )
 
 

@@ -70,11 +70,14 @@ def _look(
         for name, file in files.items()
     }
     if app and not found[app]:
+        known = _names(settings, None)
         raise InputError(
-            f"nothing is known of the application {app!r}",
+            f"{app!r} has read nothing yet" if app in known
+            else f"nothing is known of the application {app!r}",
             got=f"the consumer group {app!r} has no offsets",
-            hint=f"those that have run here: {', '.join(_names(settings, None)) or 'none'}",
-        )
+            hint="ask again after its first batch" if app in known
+            else f"those that have run here: {', '.join(known) or 'none'}",
+        )  # fmt: skip
     if as_json:
         say_json([as_dict(name, each) for name, all_of in found.items() for each in all_of])
     else:

@@ -166,9 +166,10 @@ def test_a_job_killed_in_the_middle_counts_each_event_once(
         run.until(EVENTS // 2)
     [shown] = json.loads(riverrun("ps", "--json").out)
     assert shown["state"] == "died"
-    with Run(file, "--once", *options, home=broker_settings.home) as run:
+    with Run(file, "--once", "--close", *options, home=broker_settings.home) as run:
         assert run.end(600) == 0, run.error()
-        assert run.statuses()[-1]["events"] <= EVENTS // 2, "it has gone on"
+        # a batch that was told, and not committed yet, is run again
+        assert run.statuses()[-1]["events"] <= EVENTS // 2 + PER_BATCH, "it has gone on"
     counted = {row["page"]: row["n"] for row in table(broker, f"{name}-out").values()}
     assert counted == Counter(each["page"] for each in sent)
     assert riverrun("backup", name, "b.tar.zst").code == 0

@@ -122,6 +122,8 @@ class Bank:
     def promoted_with(self, version: str, kills: Kills) -> None:
         """Promotes a version. As soon as a record of its log is there, those that are named by it
         are ended by kill -9, and started again."""
+        for run in self.runs.values():
+            run.until(1)  # who was killed last has begun
         PromotionLog(self.client, self.name).make()
         watch, command = Watch(self.client, promotion_topic(self.name)), self.promote(version)
         for kind in (ASKED, PARKED, FROM, LEFT, TAKEN):

@@ -316,8 +316,10 @@ def test_a_program_that_ends_the_interpreter_is_told(command, ending, tmp_path, 
     )
 
 
-def test_a_file_that_would_hide_a_module_of_python_is_refused(tmp_path, riverrun):
-    (tmp_path / "copy.py").write_text("")
-    (tmp_path / "app.py").write_text('import riverrun as rr\napp = rr.App("shop")\n')
+def test_a_file_that_hides_a_module_of_python_is_told(tmp_path, riverrun):
+    for name in ("copy.py", "app.py"):
+        (tmp_path / name).write_text('import riverrun as rr\napp = rr.App("shop")\n')
     told = riverrun("describe", str(tmp_path / "app.py")).err
-    assert told.startswith("error: a file hides Python's own module 'copy'")
+    assert "copy.py hides Python's own module 'copy'" in told
+    refused = riverrun("describe", str(tmp_path / "copy.py")).err
+    assert refused.startswith("error: the program has the name of Python's own module 'copy'")

@@ -9,6 +9,8 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
+import click
+
 from riverrun.app import App
 from riverrun.capture.declared import with_columns
 from riverrun.config import Settings
@@ -57,7 +59,7 @@ def load_module(path: Path) -> ModuleType:
     if path.suffix != ".py":
         raise InputError("a program is a Python file", got=str(path), hint="its name ends in .py")
     path = path.absolute()
-    _refuse_hidden_modules(path.parent)
+    _look_for_hidden_modules(path)
     sys.path.insert(0, str(path.parent))
     # Spark's workers inherit this: they import the program to find the functions of .spark(…)
     known = os.environ.get("PYTHONPATH")
@@ -85,15 +87,18 @@ def load_module(path: Path) -> ModuleType:
     return module
 
 
-def _refuse_hidden_modules(folder: Path) -> None:
+def _look_for_hidden_modules(path: Path) -> None:
     """The folder comes before Python's own modules, here and in Spark's workers: a file of the same
-    name would take the place of one that others import."""
-    for each in sorted(folder.glob("*.py")):
+    name takes the place of one that others import."""
+    if path.stem in sys.stdlib_module_names:
+        raise InputError(
+            f"the program has the name of Python's own module {path.stem!r}", where=path,
+            hint="others import that: give the file another name",
+        )  # fmt: skip
+    for each in sorted(path.parent.glob("*.py")):
         if each.stem in sys.stdlib_module_names:
-            raise InputError(
-                f"a file hides Python's own module {each.stem!r}", where=each,
-                hint="give it another name, or keep programs in a folder of their own",
-            )  # fmt: skip
+            text = f"warning: {each} hides Python's own module {each.stem!r}: give it another name"
+            click.secho(text, fg="yellow", err=True)
 
 
 def app_of(module: ModuleType) -> App:

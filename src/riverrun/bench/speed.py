@@ -201,7 +201,8 @@ def expected(kind: str, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def written(client: dict[str, str], topic: str, columns: list[str]) -> pl.DataFrame:
-    """Every committed row of a topic. Times are milliseconds or text, as each system has them."""
+    """Every committed row of a topic but those of closing users. Times are milliseconds or text, as
+    each system has them."""
     whole = [
         Range(Partition(topic, number), each.start, each.end)
         for number, each in enumerate(admin.describe(client, topic).partitions)
@@ -211,6 +212,7 @@ def written(client: dict[str, str], topic: str, columns: list[str]) -> pl.DataFr
     ]
     lines = b"\n".join(value for part in parts for value in part.to_pylist())
     found = _standing(pl.read_ndjson(lines, infer_schema_length=None), columns)
+    found = found.filter(~pl.col("user").str.starts_with(load.CLOSING))
     text = [
         name for name, kind in found.schema.items() if kind == pl.String and name == "window_start"
     ]

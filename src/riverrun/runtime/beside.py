@@ -126,12 +126,12 @@ def _identities(sources: Sequence[ReadTopic], client: Mapping[str, str]) -> dict
 
 def _refuse_other(before: Mapping[str, Any], about: dict[str, Any], into: str) -> None:
     for topic, identity in about["topics"].items():
-        if before["topics"].get(topic, identity) != identity:
+        if before.get("topics", {}).get(topic, identity) != identity:
             raise InputError(
                 f"the topic {topic!r} was deleted and made again since {into!r} began",
                 hint="--fresh begins anew",
             )
-    if {name: before[name] for name in about} != json.loads(json.dumps(about)):
+    if {name: before.get(name) for name in about} != json.loads(json.dumps(about)):
         raise InputError(
             f"{into!r} is another replay",
             got=f"of {before['program']}, {_words(before['asked'])}",

@@ -165,8 +165,8 @@ def committed(folder: AnyPath) -> bool:
 
 
 def drop_uncommitted(folder: AnyPath) -> None:
-    """State that a batch has written which was not committed. When it is run again, what it keeps
-    has other names; what comes after it must not be laid over a snapshot of what it kept before."""
+    """State that a batch has written which was not committed. Run again, by another program
+    perhaps, it may keep other rows: what comes later must not be laid over a snapshot of these."""
     state, version = folder / "query" / "state", _last(folder / "query" / "commits") + 1
     for name, _ in files(state):
         written = STATE_FILE.search(name)

@@ -8,6 +8,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -70,7 +71,8 @@ def note(settings: Settings, of: str, entry: Entry) -> None:
     """Adds a line, for good."""
     private.folder(settings.home / FOLDER)
     with private.opened(_file(settings, of), "a") as file:
-        file.truncate(len(_whole_lines(_file(settings, of)).encode()))
+        # behind one that was cut off, a line of its own; others may add theirs at the same time
+        file.write("" if _text_of(_file(settings, of))[-1:] in ("", "\n") else "\n")
         file.write(json.dumps(asdict(entry)) + "\n")
         file.flush()
         os.fsync(file.fileno())
@@ -108,13 +110,15 @@ def _last_promoted(settings: Settings, of: str) -> Entry | None:
 
 
 def entries(settings: Settings, of: str) -> list[Entry]:
-    return [Entry(**json.loads(line)) for line in _whole_lines(_file(settings, of)).splitlines()]
+    found = []
+    for line in _text_of(_file(settings, of)).splitlines():
+        with suppress(json.JSONDecodeError):  # cut off by a full disk or a power cut: never noted
+            found.append(Entry(**json.loads(line)))
+    return found
 
 
-def _whole_lines(file: Path) -> str:
-    """A full disk or a power cut may leave a part of the last one: it was never noted."""
-    text = file.read_text() if file.exists() else ""
-    return text[: text.rfind("\n") + 1]
+def _text_of(file: Path) -> str:
+    return file.read_text() if file.exists() else ""
 
 
 def standing(settings: Settings, version: Version) -> Entry | None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,9 @@ class SpeedBench(Bench):
         try:
             with running(self.starter, peer, plan) as process:
                 partitions = [Partition(output, number) for number in range(PARTITIONS)]
-                seen = Watch(process, self.client, partitions).until(len(truth), patience=PATIENCE)
+                seen = Watch(process, self.client, partitions).until(
+                    len(truth), patience=PATIENCE, nudge=partial(self._close, plan["input"])
+                )
             wrong = differing(truth, written(self.client, output, truth.columns))
         except RiverrunError as error:
             said = self.starter.log(plan)
@@ -162,7 +165,13 @@ class SpeedBench(Bench):
             if number % load.AT_ONCE == 0:
                 producer.poll(0)
         producer.flush()
-        for partition, value in enumerate(load.closing(PARTITIONS) if closing else ()):
+        if closing:
+            self._close(topic)
+
+    def _close(self, topic: str) -> None:
+        """Once more, views in each partition that close all windows."""
+        producer = Producer(self.client)
+        for partition, value in enumerate(load.closing(PARTITIONS)):
             key, at = f"{load.CLOSING}{partition}", load.START + 86_400_000
             producer.produce(topic, value, key, partition=partition, timestamp=at)
         producer.flush()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,15 +59,19 @@ class Watch:
         """CPU of each process that was ever seen: those that have ended count, too."""
         self.peak = 0.0
 
-    def until(self, rows: int, *, patience: float) -> Seen:
-        """To the last row, at least `rows` of them."""
-        first, last, measured = Sample(0, 0, 0), Sample(0, 0, 0), 0.0
+    def until(self, rows: int, *, patience: float, nudge: Callable[[], None]) -> Seen:
+        """To the last row, at least `rows` of them. `nudge` is called each second in which none
+        comes after the first: some tell what they have only when another event comes."""
+        first, last, measured, nudged = Sample(0, 0, 0), Sample(0, 0, 0), 0.0, 0.0
         while True:
             now = self._sample()
             if now.rows > last.rows:
                 first, last = first if first.rows else now, now
             elif last.rows >= rows and now.at - last.at > QUIET:
                 return Seen(first, last, round(self.peak / 1e6))
+            if first.rows and last.rows < rows and now.at - max(last.at, nudged) > 1:
+                nudged = now.at
+                nudge()
             if now.at - measured > 1:
                 measured, self.peak = now.at, max(self.peak, self._memory())
             if self.process.poll() is not None:

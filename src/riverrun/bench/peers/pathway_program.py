@@ -21,14 +21,15 @@ class View(pw.Schema):
 
 
 class User(pw.Schema):
-    id: str = pw.column_definition(primary_key=True)
+    member: str = pw.column_definition(primary_key=True)  # `id` is a column that each table has
     country: str
 
 
-def read(topic, schema):
+def read(topic, schema, paths=None):
     return pw.io.kafka.read(
-        CLIENT, topic=topic, schema=schema, format="json", autocommit_duration_ms=500, name=topic
-    )
+        CLIENT, topic=topic, schema=schema, format="json", autocommit_duration_ms=500, name=topic,
+        json_field_paths=paths,
+    )  # fmt: skip
 
 
 def counted(views):
@@ -48,8 +49,8 @@ def counted(views):
 
 
 def joined(views):
-    users = read(PLAN["table"], User)
-    return views.join(users, views.user == users.id).select(*views, users.country)
+    users = read(PLAN["table"], User, {"member": "/id"})
+    return views.join(users, views.user == users.member).select(*views, users.country)
 
 
 def main():

@@ -294,6 +294,8 @@ def standalone(cluster_settings: Settings) -> Cluster:
 @pytest.fixture
 def riverrun(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
     """Runs a command line: `riverrun("topics", "create", "a")`."""
+    # a command adds the folder of its program, for what it starts: nobody after this test wants it
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
 
     def run(*arguments: str, stdin: str = "") -> Outcome:
         monkeypatch.setattr(sys, "argv", ["riverrun", *arguments])

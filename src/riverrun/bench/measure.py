@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import psutil
 from pyspark.sql.streaming import StreamingQuery
+
+from riverrun.spark.progress import reports
 
 
 def tree_cpu(others: Iterable[int] = ()) -> float:
@@ -38,12 +40,10 @@ class Meter:
         batches: dict[int, dict[str, Any]] = {}
         while True:
             active = query.isActive
-            for progress in query.recentProgress:
-                found = json.loads(progress.json)
-                if found["batchId"] not in batches and _worked(found):
-                    batches[found["batchId"]] = {**_facts(found), "cpu": tree_cpu(self.processes)}
-                    self.last_batch = found["batchId"]
-                    self._note(batches)
+            for found in reports(query, self.last_batch):
+                self.last_batch = found["batchId"]
+                batches[self.last_batch] = {**_facts(found), "cpu": tree_cpu(self.processes)}
+                self._note(batches)
             if not active:
                 break
             if self.stop.exists():
@@ -58,11 +58,7 @@ class Meter:
         os.replace(temporary, self.out)
 
 
-def _worked(progress: dict[str, Any]) -> bool:
-    return "addBatch" in progress["durationMs"]
-
-
-def _facts(progress: dict[str, Any]) -> dict[str, Any]:
+def _facts(progress: Mapping[str, Any]) -> dict[str, Any]:
     sources = progress["sources"]
     return {
         "batch": progress["batchId"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -35,13 +36,18 @@ def of_the_first_batch(query: StreamingQuery) -> str | None:
 
 def measured(query: StreamingQuery, after: int) -> list[Times]:
     """The batches since `after` that are done and told of, the oldest first."""
-    last: Mapping[str, Any] | None = query.lastProgress
-    if last is None or last["batchId"] <= after:
+    return [_times(each) for each in reports(query, after)]
+
+
+def reports(query: Any, after: int) -> list[Mapping[str, Any]]:
+    """What Spark tells of them, each in one call: PySpark asks for every figure by itself."""
+    last = query._jsq.lastProgress()
+    if last is None or last.batchId() <= after:
         return []
-    if last["batchId"] == after + 1 and _ran(last):
-        return [_times(last)]
-    found = [each for each in query.recentProgress if each["batchId"] > after and _ran(each)]
-    return [_times(each) for each in found]
+    found = [json.loads(last.json())]
+    if last.batchId() > after + 1 or not _ran(found[0]):
+        found = [json.loads(each.json()) for each in query._jsq.recentProgress()]
+    return [each for each in found if each["batchId"] > after and _ran(each)]
 
 
 def _ran(progress: Mapping[str, Any]) -> bool:
@@ -59,5 +65,4 @@ def _times(progress: Mapping[str, Any]) -> Times:
         datetime.fromisoformat(progress["timestamp"]).timestamp(),
         took[WHOLE],
         parts,
-        tuple(each["memoryUsedBytes"] for each in progress["stateOperators"]),
     )

@@ -29,7 +29,7 @@ def filtered(views):
 def counted(views):
     clock = EventClock(
         lambda row: EPOCH + timedelta(milliseconds=row["at"]),
-        wait_for_system_duration=timedelta(seconds=1),
+        wait_for_system_duration=timedelta(seconds=10),
     )
     windows = TumblingWindower(length=timedelta(seconds=10), align_to=EPOCH)
     out = fold_window(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import polars as pl
 
 
@@ -38,10 +40,12 @@ def begins(keys: list[str]) -> pl.Expr:
     return pl.any_horizontal(*other) | (pl.int_range(pl.len()) == 0)
 
 
-def differing(was: pl.DataFrame, now: pl.DataFrame) -> pl.Series:
-    """Whether rows side by side differ in any column."""
+def differing(
+    was: pl.DataFrame, now: pl.DataFrame, columns: Iterable[str] | None = None
+) -> pl.Series:
+    """Whether rows side by side differ in any of the columns, or of all."""
     differs = pl.Series([False]).new_from_index(0, was.height)
-    for name in was.columns:
+    for name in was.columns if columns is None else columns:
         differs = differs | was[name].ne_missing(now[name])
         if was.schema[name].is_float() and (was[name] == 0).any():
             # 0.0 and -0.0 are equal, but not written alike

@@ -22,6 +22,8 @@ import polars as pl
 from riverrun.durations import BEGINNING, END
 from riverrun.kernels.chunks import pack, unpack
 
+Rows = npt.NDArray[np.intp]
+"""Numbers of rows."""
 Fitted = Callable[[pl.DataFrame], pl.DataFrame]
 """Makes rows that an earlier version of a program kept what this one keeps."""
 
@@ -35,7 +37,7 @@ FAN = 4
 
 
 class Store(Protocol):
-    """Where a page's segments live: Spark's state store, or a dictionary in the driver."""
+    """Where a page's segments live: files of the checkpoint, or a dictionary in the driver."""
 
     def get(self, segment: str) -> bytes: ...
     def put(self, segment: str, data: bytes) -> None: ...
@@ -68,9 +70,11 @@ class Segment:
 
     @cached_property
     def _index(self) -> npt.NDArray[np.uint64]:
-        return self._places(
-            np.searchsorted(self.windows, self._window), self.rows["__hash"].to_numpy()
-        )
+        return self._places(np.searchsorted(self.windows, self._window), self._hashes)
+
+    @cached_property
+    def _hashes(self) -> npt.NDArray[np.uint64]:
+        return self.rows["__hash"].to_numpy()
 
     @cached_property
     def _by_time(self) -> npt.NDArray[np.intp]:
@@ -107,20 +111,24 @@ class Segment:
         high = rank.astype(np.uint64) << np.uint64(64 - bits)
         return np.asarray(high | (hashes >> np.uint64(bits)), dtype=np.uint64)
 
-    def find(self, wanted: pl.DataFrame, keys: list[str]) -> tuple[Any, Any]:
-        """Pairs of row numbers, in `wanted` and here, that have the same window and key."""
-        window = wanted["__slot"].to_numpy()
+    def find(self, wanted: Wanted, among: Rows) -> tuple[Rows, Rows]:
+        """Pairs of row numbers, in `wanted` and here, that have the same window and key. Only those
+        `among` them are looked for."""
+        window = wanted.windows[among]
         rank = np.searchsorted(self.windows, window)
         known = rank < len(self.windows)
         known[known] = self.windows[rank[known]] == window[known]
-        candidates = np.flatnonzero(known)
-        sought = self._places(rank[candidates], wanted["__hash"].to_numpy()[candidates])
+        candidates = among[known]
+        sought = self._places(rank[known], wanted.hashes[candidates])
         start = np.searchsorted(self._index, sought, side="left")
         counts = np.searchsorted(self._index, sought, side="right") - start
         theirs = np.repeat(candidates, counts)
         first_of = np.repeat(np.cumsum(counts) - counts, counts)
         ours = np.repeat(start, counts) + np.arange(len(theirs)) - first_of
-        same = _equal(wanted[theirs], self.rows.select(keys)[ours], keys)
+        same = wanted.hashes[theirs] == self._hashes[ours]
+        for key in wanted.keys if len(same) else ():
+            left, right = key.gather(theirs), self.rows[key.name].gather(ours)
+            same &= left.eq_missing(right).to_numpy()
         return theirs[same], ours[same]
 
 
@@ -130,11 +138,19 @@ def between(rows: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
     return rows.slice(int(start), int(end - start))
 
 
-def _equal(left: pl.DataFrame, right: pl.DataFrame, keys: list[str]) -> npt.NDArray[np.bool_]:
-    if left.height == 0:
-        return np.empty(0, np.bool_)
-    same = [left[key].eq_missing(right[key]).to_numpy() for key in keys]
-    return np.asarray(np.logical_and.reduce(same))
+@dataclass(frozen=True)
+class Wanted:
+    """Windows and keys that are looked for, as columns: what is done with a few rows by Polars' own
+    queries costs more than all the rest."""
+
+    windows: npt.NDArray[np.int64]
+    hashes: npt.NDArray[np.uint64]
+    keys: list[pl.Series]
+
+    @classmethod
+    def of(cls, rows: pl.DataFrame, keys: tuple[str, ...]) -> Wanted:
+        windows, hashes = (rows[name].to_numpy() for name in ("__slot", "__hash"))
+        return cls(windows, hashes, [rows[key] for key in keys])
 
 
 @dataclass
@@ -175,23 +191,18 @@ class SegmentList:
         """The standing rows with the windows and keys wanted, each once."""
         if not self.segments or not wanted.height:
             return None
-        known = np.concatenate([segment.windows for segment in self.segments])
-        held = np.isin(wanted["__slot"].to_numpy(), known)
-        if not held.any():
-            return None
-        found = []
-        remaining = wanted.filter(pl.Series(held)).select("__slot", *self._match)
-        remaining = remaining.unique(maintain_order=True)
+        sought, found = Wanted.of(wanted, self.keys), []
+        left, alone = np.arange(wanted.height), np.ones(wanted.height, np.bool_)
         for segment in reversed(self.segments):
-            if remaining.height == 0:
-                break
-            theirs, ours = segment.find(remaining, self._match)
+            theirs, ours = segment.find(sought, left)
             if len(ours):
-                found.append(segment.rows[ours])
+                # a row that is wanted twice is given once, where it was wanted first
+                found.append(segment.rows[ours[np.sort(np.unique(ours, return_index=True)[1])]])
             if len(ours) and self.within_key == ():
-                left = np.ones(remaining.height, np.bool_)
-                left[theirs] = False
-                remaining = remaining.filter(pl.Series(left))
+                alone[theirs] = False
+                left = left[alone[left]]
+                if not len(left):
+                    break
         return self._standing(found[::-1]) if found else None
 
     def between(self, low: int, high: int) -> list[pl.DataFrame]:
@@ -347,8 +358,8 @@ class SegmentCache:
 
 @dataclass
 class Names:
-    """Of the segments that a page writes in a batch. Run again, the batch gives the same names to
-    the same rows: Spark may lay what came later over a snapshot of either attempt."""
+    """Of the segments that a page writes in a batch, which is where they are found. Run again, the
+    batch gives the same names to the same rows."""
 
     batch: int
     given: int = 0

@@ -301,7 +301,10 @@ class Aggregate(Operator, Generic[W_co]):
 
 def without_row(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows in time are not needed whole."""
-    return rows.drop("__row", strict=False)
+    if "__row" in rows.columns:
+        rows = rows.clone()
+        rows.drop_in_place("__row")  # `drop` is a query
+    return rows
 
 
 def aggregate(

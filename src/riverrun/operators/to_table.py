@@ -308,7 +308,7 @@ class Replaced(NamedTuple):
 def replaced(
     new: pl.DataFrame, old: pl.DataFrame, columns: tuple[str, ...], was_there: pl.Series
 ) -> Replaced:
-    differs = differing(old.select(columns), new.select(columns))
+    differs = differing(old, new, columns)
     taken_back = was_there & (new["__gone"] | differs)
     put_there = ~new["__gone"] & (~was_there | differs)
     new = new.with_columns(

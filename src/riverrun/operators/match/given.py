@@ -92,7 +92,7 @@ class Given:
         )
         old, new = was[pairs["was"]], now[pairs["now"]]
         columns = self.step.schema.names
-        differs = differing(old.select(columns), new.select(columns))
+        differs = differing(old, new, columns)
         numbers = pairs.select("was", "now").filter(~differs)
         same_was, same_now = np.zeros(was.height, np.bool_), np.zeros(now.height, np.bool_)
         same_was[numbers["was"]], same_now[numbers["now"]] = True, True

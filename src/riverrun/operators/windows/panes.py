@@ -220,7 +220,7 @@ def _emitted(
     names = _result_names(step)
     there_was = was["__there"].fill_null(False)
     there_is = now["__there"].fill_null(False)
-    changed = (differing(was.select(names), now.select(names)) | ~there_was) & there_is
+    changed = (differing(was, now, names) | ~there_was) & there_is
     was, now = was.filter(changed & there_was), now.filter(changed)
     if not now.height:
         return []

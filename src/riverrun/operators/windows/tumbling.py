@@ -93,7 +93,7 @@ def _merge(
     old = state.lookup(parts)
     if old is not None and step.signed:
         old = old.drop("__dead")
-    rows = parts if old is None else pl.concat([old, parts.select(old.columns)])
+    rows = parts if old is None else pl.concat([old, parts[old.columns]])
     touched = rows.group_by(["__slot", "__hash", *step.keys], maintain_order=old is not None).agg(
         *merged(step.aggregations),
         pl.col("__revision").max(),
@@ -121,17 +121,29 @@ def _corrected(
 ) -> pl.DataFrame:
     """Emits the change of rows that were emitted already, and counts their revision up."""
     current = touched.slice(0, old.height)
-    changed = differing(_results(step, old), _results(step, current))
-    standing = pl.Series([True]).new_from_index(0, old.height)
+    was, now = _changes(step, old, -1), _changes(step, current, 1)
+    changed = differing(was, now, [each.name for each in step.aggregations])
+    standing = None
     if step.signed:
         standing = current["__n"] > 0
         changed |= ~standing
     changed &= old["__slot"] <= step.last_emitted(before)
-    bumped = current.with_columns(__revision=pl.col("__revision") + changed.cast(pl.Int64))
+    revision = current["__revision"] + changed.cast(pl.Int64)
     if changed.any():
-        result.changes.append(_changes(step, old.filter(changed), -1))
-        result.changes.append(_changes(step, bumped.filter(changed & standing), 1))
-    return pl.concat([bumped, touched.slice(old.height)])
+        shown = changed if standing is None else changed & standing
+        result.changes.append(_those(was, changed))
+        result.changes.append(_those(_revised(now, revision), shown))
+    return pl.concat([_revised(current, revision), touched.slice(old.height)])
+
+
+def _revised(rows: pl.DataFrame, revision: pl.Series) -> pl.DataFrame:
+    rows = rows.clone()
+    return rows.replace_column(rows.get_column_index("__revision"), revision)
+
+
+def _those(rows: pl.DataFrame, chosen: pl.Series) -> pl.DataFrame:
+    """Most often all of them, and a query costs as much for few rows as for many."""
+    return rows if chosen.all() else rows.filter(chosen)
 
 
 def _fire(
@@ -146,11 +158,6 @@ def _fire(
         now = between(touched, low, high)
         parts += [now] if now.height else []
     return [_changes(step, state.newest(parts), 1)] if parts else []
-
-
-def _results(step: Aggregate[Any], rows: pl.DataFrame) -> pl.DataFrame:
-    start = pl.col("__slot")
-    return rows.select(step.results(start, step.window.end(start)))
 
 
 def _changes(step: Aggregate[Any], rows: pl.DataFrame, op: int) -> pl.DataFrame:

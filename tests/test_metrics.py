@@ -108,7 +108,6 @@ def test_what_a_running_application_has_noted_is_told(settings):
         ("riverrun_state_rows", "shop", "pages"): 12,
         ("riverrun_state_bytes", "shop", "pages"): 3400,
         ("riverrun_waiting_rows", "shop", "pages"): 5,
-        ("riverrun_state_store_bytes", "shop", "1"): 77,
         ("riverrun_process_rate", "shop"): 50,
         ("riverrun_batch_last_duration_seconds", "shop", "running"): 1.5,
         ("riverrun_batch_last_duration_seconds", "shop", "whole"): 2,
@@ -127,7 +126,7 @@ def test_what_a_running_application_has_noted_is_told(settings):
 
 
 def batch(number: int) -> Times:
-    return Times(number, 1000.0, 2.0, {"planning": 0.25, "running": 1.5}, (77,))
+    return Times(number, 1000.0, 2.0, {"planning": 0.25, "running": 1.5})
 
 
 def test_what_holds_only_while_it_runs_is_told_only_while_it_runs(settings):
@@ -140,7 +139,7 @@ def test_what_holds_only_while_it_runs_is_told_only_while_it_runs(settings):
     assert whole - left == {
         "kafka_consumergroup_current_offset", "kafka_consumergroup_lag",
         "riverrun_lag_noted_timestamp_seconds", "riverrun_partition_in_rate",
-        "riverrun_e2e_latency_seconds", "riverrun_process_rate", "riverrun_state_store_bytes",
+        "riverrun_e2e_latency_seconds", "riverrun_process_rate",
         "riverrun_clock_lag_seconds",
     }  # fmt: skip
     assert scraped(settings)["riverrun_application_state", "shop", "stopped"] == 1

@@ -8,7 +8,7 @@ import riverrun as rr
 from riverrun.kafka import admin
 from riverrun.kafka.topics import KafkaTopics
 from riverrun.sources.kafka import KafkaPlanner
-from riverrun.sources.pacing import FIRST, LEAST, Pacer
+from riverrun.sources.pacing import FIRST, LEAST, MOST_BYTES, UNWEIGHED, Pacer, Weights
 from riverrun.sources.source import Circumstances
 from running import Run, produce
 
@@ -165,3 +165,16 @@ def test_a_job_that_is_slow_takes_less_at_once(broker, broker_settings, tmp_path
     assert events[0] == 6_000
     assert len(events) > 2, "the other 3,000 do not fit a second"
     assert events[-1] == 9_000
+
+
+def test_a_batch_has_as_many_records_as_fit_memory():
+    weights = Weights()
+    assert weights.bound(["views"]) == UNWEIGHED, "nobody knows how large they are"
+    weights.note({"views": [1000, 100_000], "films": [10, 10 << 20]})
+    assert weights.bound(["views"]) == MOST_BYTES // 100
+    assert weights.bound(["views", "films"]) == 256, "they may all be the large ones"
+    assert weights.bound(["views", "new"]) == UNWEIGHED
+    weights.note({"films": [1, 2 * MOST_BYTES], "empty": [5, 0]})
+    assert weights.bound(["films"]) == 1
+    assert weights.bound(["empty"]) == MOST_BYTES
+    assert weights.bound([]) == MOST_BYTES

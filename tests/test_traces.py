@@ -19,7 +19,7 @@ COUNTS = {"events": 30, "written": 20, "late": 3, "dead": 2, "dropped": 1, "high
 
 
 def batch(number: int) -> Times:
-    return Times(number, 1000.25, 2.0, PARTS, ())
+    return Times(number, 1000.25, 2.0, PARTS)
 
 
 def settings(**environ: str) -> config.Settings:

@@ -90,7 +90,9 @@ class LotReader:
         verdict = judge([*poison, *dead, *failed, *routed.failures], self.program.topics)
         if verdict.aside:
             chunks += self.router.packed(DEAD, _dead_letters(lot, source, verdict.aside), seq)
-        counts = Status(events=lot.records.num_rows, rows=routed.rows, **verdict.counts)
+        counts = Status(
+            events=lot.records.num_rows, rows=routed.rows, sizes=_sizes(lot), **verdict.counts
+        )
         if now.first:
             counts.add(first_look(source, read.records, good))
         return Reading(chunks, said, counts)
@@ -179,6 +181,11 @@ class LotReader:
         mark = made["__mark"]
         made = made.drop_columns(["__mark"])
         return made.filter(mark), made.filter(pc.invert(mark)), failed
+
+
+def _sizes(lot: Lot) -> dict[str, list[int]]:
+    lengths = (pc.sum(pc.binary_length(lot.records[n])).as_py() for n in ("__value", "__key"))
+    return {lot.topic: [lot.records.num_rows, sum(each or 0 for each in lengths)]}
 
 
 def _split(decoded: pa.Table, on_error: OnError) -> tuple[pa.Table, list[Failure]]:

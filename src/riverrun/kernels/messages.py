@@ -30,6 +30,8 @@ class Status:
     """The clock at which all that a step keeps will have given what it gives, where that is asked
     for."""
     events: int = 0
+    sizes: dict[str, list[int]] = field(default_factory=dict)
+    """Records that the batch has read of each topic, and their bytes."""
     dead: int = 0
     dropped: int = 0
     """Rows that failed, and that the program does not want to see again."""
@@ -85,9 +87,10 @@ class Status:
         for known, told in ((self.given, other.given), (self.fields, other.fields)):
             for name, names in told.items():
                 known[name] = sorted({*known.get(name, []), *names})
-        for name, sizes in other.state.items():
-            before = self.state.get(name, [0, 0])
-            self.state[name] = [sum(each) for each in zip(sizes, before, strict=True)]
+        for pairs, more in ((self.state, other.state), (self.sizes, other.sizes)):
+            for name, pair in more.items():
+                before = pairs.get(name, [0, 0])
+                pairs[name] = [sum(each) for each in zip(pair, before, strict=True)]
         self.events += other.events
         self.dead += other.dead
         self.dropped += other.dropped
@@ -116,8 +119,6 @@ class Times:
     whole: float
     parts: Mapping[str, float]
     """In their order; what the whole has beyond them lies between them."""
-    stores: tuple[int, ...]
-    """Bytes of memory that the state store of each exchange takes."""
 
 
 def status_of(chunk: Chunk) -> Status:

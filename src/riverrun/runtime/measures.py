@@ -63,7 +63,6 @@ class Stopwatch:
             "seconds": dict(self.seconds),
             "rate": self.rate,
             "latency": self.latency,
-            "stores": times.stores,
         }
         with suppress(OSError):
             private.replace(self.file, json.dumps(noted))

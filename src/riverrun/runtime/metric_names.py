@@ -111,10 +111,6 @@ METRICS = {
         "gauge", "rows of each step that go on later: for a table that is not known up to their"
         " time, or until the clock has passed them", STEP,
     ),
-    "riverrun_state_store_bytes": Known(
-        "gauge", "memory of the JVM's state stores, for each exchange of the program",
-        (*APP, "exchange"), "Kafka Streams' size-all-mem-tables",
-    ),
     "kafka_consumergroup_current_offset": Known(
         "gauge", "the offset up to which all is read and committed", GROUP
     ),

@@ -173,8 +173,6 @@ def _durations(app: str, times: Mapping[str, Any]) -> Iterator[Sample]:
 def _as_it_runs(app: str, times: Mapping[str, Any]) -> Iterator[Sample]:
     if times["rate"] is not None:
         yield Sample("riverrun_process_rate", (app,), times["rate"])
-    for number, size in enumerate(times["stores"], start=1):
-        yield Sample("riverrun_state_store_bytes", (app, str(number)), size)
     for partition, seconds in from_texts(times["latency"]).items():
         yield Sample("riverrun_e2e_latency_seconds", (app, *_labels(partition)), seconds)
 

@@ -34,6 +34,7 @@ from riverrun.sources.closing import Closing
 from riverrun.sources.course import Arrivals, Course
 from riverrun.sources.gate import Gate
 from riverrun.sources.histories import Histories
+from riverrun.sources.pacing import Weights
 from riverrun.sources.planning import Offset, Planner, first_clocks
 from riverrun.sources.records import lot_of, ranges_per_lot
 from riverrun.sources.source import Circumstances, Source
@@ -126,6 +127,7 @@ class KafkaPlanner(Planner):
         self.span = job.span
         self.course = Course() if job.program.steps else None
         self.arrivals = Arrivals()
+        self.weights = Weights()
 
     def first(self) -> Offset:
         facts = self._facts()
@@ -211,8 +213,9 @@ class KafkaPlanner(Planner):
         return self.closing.next(self.last_status())
 
     def _admitted(self, targets: Ends, begin: Ends, ends: Ends) -> Admitted:
+        waiting = {each.topic for each, end in ends.items() if end > begin[each]}
         return admit(
-            begin, ends, self.pacer.size,
+            begin, ends, min(self.pacer.size, self.weights.bound(waiting)),
             first=self.program.loading.first, targets=targets, course=self.course,
         )  # fmt: skip
 
@@ -220,6 +223,7 @@ class KafkaPlanner(Planner):
         """The highest event times that are known. Topics that the program writes, and those whose
         time is the tick's, are read as they come."""
         status, paces = self.last_status(), self.program.paces
+        self.weights.note(status.get("sizes", {}) if status else {})
         highs = dict(start.highs)
         for partition, high in from_texts(status["highs"] if status else {}).items():
             highs[partition] = max(high, highs.get(partition, high))

@@ -1,9 +1,11 @@
-"""Back-pressure: how many records a batch may hold, so that it takes about as long as wanted."""
+"""Back-pressure: how many records a batch may hold, so that it takes about as long as wanted, and
+fits memory."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 FIRST = 100_000
 """Records of the first batch: nothing is known yet."""
@@ -15,6 +17,11 @@ other work fills the machine they take as long, and it would take many to find t
 SLACK = 0.2
 """Within this share of the wanted time, the size stays as it is."""
 
+
+MOST_BYTES = 256 << 20
+"""Keys and values of a batch, about."""
+UNWEIGHED = 10_000
+"""Records of a batch with a topic of which no record has been read yet."""
 
 UNLIKE = 1.5
 """Batches whose sizes differ by this factor tell what a batch costs whatever its size."""
@@ -76,3 +83,22 @@ class Pacer:
                 self.fixed = max(took - each * records, 0.0)
         self.fixed = min(self.fixed, took)
         self.last = (took, records)
+
+
+@dataclass
+class Weights:
+    """How many bytes a record of each topic has, by the last batch that has read some."""
+
+    known: dict[str, float] = field(default_factory=dict)
+
+    def note(self, read: Mapping[str, Sequence[int]]) -> None:
+        """Records and bytes, by topic."""
+        self.known |= {topic: size / max(records, 1) for topic, (records, size) in read.items()}
+
+    def bound(self, topics: Iterable[str]) -> int:
+        """Records that fit a batch, whichever of these topics they are of."""
+        waiting = set(topics)
+        if not waiting <= self.known.keys():
+            return UNWEIGHED
+        heaviest = max((self.known[topic] for topic in waiting), default=0.0)
+        return max(int(MOST_BYTES / max(heaviest, 1.0)), 1)

@@ -1,7 +1,7 @@
 """Page views and their average time, per page and minute, as they change.
 
 $ riverrun describe examples/01_page_views.py
-page-views (32 pages)
+page-views (16 pages)
 ...
 
 riverrun up

@@ -5,7 +5,7 @@ corrects it: the old row is taken back, the new one has a higher revision. What 
 kept in a topic of its own, with the time at which Kafka got it, to be counted by hand.
 
     $ riverrun describe examples/02_late_corrections.py
-    sensors (32 pages)
+    sensors (16 pages)
     ...
 """
 

@@ -1,7 +1,7 @@
 """Error rates per service from two topics of logs, and an alarm for those above one in ten.
 
 $ riverrun describe examples/03_errors_by_service.py
-errors (32 pages)
+errors (16 pages)
 ...
 """
 

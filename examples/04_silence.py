@@ -1,7 +1,7 @@
 """Users who click and then are silent for ten minutes: logic of one's own, with state and timers.
 
 $ riverrun describe examples/04_silence.py
-silence (32 pages)
+silence (16 pages)
 ...
 step clicks_silence_by_user  # examples/04_silence.py:57
   from      clicks

@@ -4,7 +4,7 @@ Each hour of a shop is put beside the one a week earlier. An alert comes out whe
 orders that come within a day after it correct it, and orders that were sent twice count once.
 
     $ riverrun describe examples/05_unusual_orders.py
-    unusual-orders (32 pages)
+    unusual-orders (16 pages)
     ...
 """
 

@@ -5,7 +5,7 @@ is over: such searches leave the join later than others, and the windows after i
 longer. A pair has the time of its search here, so that the windows are those of the searches.
 
     $ riverrun describe examples/06_click_through.py
-    click-through (32 pages)
+    click-through (16 pages)
     ...
     step followed  # examples/06_click_through.py:...
       left      searches

@@ -9,7 +9,7 @@ Events travel to the page of their user's profile. A small table can be kept who
 one user has half of them.
 
     $ riverrun describe examples/07_profiles.py
-    profiles (32 pages)
+    profiles (16 pages)
     ...
     step enriched  # examples/07_profiles.py:...
       left      activity

@@ -8,7 +8,7 @@ A rate that is published late, for a day in the past, corrects the invoices of t
 old one is taken back, and one with the right rate is there.
 
     $ riverrun describe examples/08_tax_rates.py
-    taxes (32 pages)
+    taxes (16 pages)
     ...
     step invoices  # examples/08_tax_rates.py:...
       left      sales

@@ -5,7 +5,7 @@ deletion, a follow or its end. The joined table has a row per tweet and follower
 those each follower keeps the latest 100. When one of them goes, the next one is there again.
 
     $ riverrun describe examples/09_home_timeline.py
-    home-timeline (32 pages)
+    home-timeline (16 pages)
     ...
     step delivered  # examples/09_home_timeline.py:...
       left      tweets

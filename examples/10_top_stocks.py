@@ -4,7 +4,7 @@ Trades are added up per stock and day; of all stocks the ten highest of each day
 moves its stock up, and others down: only rows that change are written.
 
     $ riverrun describe examples/10_top_stocks.py
-    top-stocks (32 pages)
+    top-stocks (16 pages)
     ...
     step top  # examples/10_top_stocks.py:...
       from      turnover

@@ -5,7 +5,7 @@ PostgreSQL, and to nothing else: no second write can fail, or come in another or
 changed or deleted there is changed or deleted in all three, exactly once, also after `kill -9`.
 
     $ riverrun describe examples/11_articles_everywhere.py
-    articles (32 pages)
+    articles (16 pages)
     ...
       to        search index articles of title, body, exactly once
     ...

@@ -4,7 +4,7 @@ The pattern is the row-pattern clause of SQL. The condition of the large payment
 row of the match.
 
 $ riverrun describe examples/13_card_fraud.py
-card-fraud (32 pages)
+card-fraud (16 pages)
 ...
 step fraud  # examples/13_card_fraud.py:...
   from      payments

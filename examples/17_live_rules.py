@@ -4,7 +4,7 @@ The program says which rows there are, by what they are matched, and what is tol
 has a template, of which rules choose the values. Others may be written as patterns of their own.
 
 $ riverrun describe examples/17_live_rules.py
-live-rules (32 pages)
+live-rules (16 pages)
 ...
 step fraud-rules  # examples/17_live_rules.py:...
   from      payments

@@ -4,7 +4,7 @@ Commands may be refused; what is accepted has happened, and stays. A transfer is
 withdraws from one account, deposits into the other, and gives the money back if that is refused.
 
 $ riverrun describe examples/18_bank.py
-bank (32 pages)
+bank (16 pages)
 ...
 step account  # examples/18_bank.py:...
   from      account-commands

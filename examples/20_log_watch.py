@@ -1,7 +1,7 @@
 """Logs that wake people: errors by service, grouped, repeated, escalated, and over again.
 
 $ riverrun describe examples/20_log_watch.py
-log-watch (32 pages)
+log-watch (16 pages)
 ...
 step failing  # examples/20_log_watch.py:...
   from      logs

@@ -17,7 +17,7 @@ FILES = {
     "id": "0" * 32,
     "program.json": "{}",
     "query/metadata": "{}",
-    "query/state/0/1/1.zip": "state",
+    "query/state/0/1-1.pages": "state",
     "lock": "17",
 }
 

@@ -217,7 +217,7 @@ def test_what_is_sent_to_yarn_can_be_seen_first(tmp_path, riverrun, monkeypatch)
             f"spark.archives={archive}#environment",
             "spark.pyspark.python=./environment/bin/python",
             "spark.executor.instances=3",
-            "spark.executor.memoryOverhead=2560m",
+            "spark.executor.memoryOverhead=2048m",
             f"spark.{prefix}.RIVERRUN_BROKERS=kafka:9092",
         } <= set(Path(line[line.index("--properties-file") + 1]).read_text().splitlines())
         assert "spark.executor.instances" not in str(line), "settings may be secrets"

@@ -67,13 +67,11 @@ def test_a_copy_holds_what_belongs_to_the_batches_that_are_done(tmp_path):
     kept = [
         "program.json", "files/orders.jsonl", "query/metadata", "query/offsets/0",
         "query/offsets/.1.crc", "query/offsets/1", "query/commits/0", "query/commits/1",
-        "query/state/0/0/2.zip", "query/state/0/0/2.changelog", "query/state/0/0/.1.zip.crc",
-        "query/state/0/0/SSTs/000008-ab.sst", "query/state/0/_metadata/v2/0",
+        "query/state/0/1-0.pages", "query/state/0/2-0.pages", "query/state/1/2-1.pages",
     ]  # fmt: skip
     left = [
         "lock", "run.json", "stop", "found/x", "query/offsets/2", "query/offsets/.2.crc",
-        "query/state/0/0/3.zip", "query/state/0/0/3.changelog", "query/state/0/0/.3.zip.crc",
-        "query/state/0/0/.2.zip.ab.tmp", "query/state/0/_metadata/v2/2",
+        "query/state/0/3-0.pages", "query/state/1/.2-1.pages.77.tmp",
     ]  # fmt: skip
     for name in (*kept, *left):
         (source / name).parent.mkdir(parents=True, exist_ok=True)

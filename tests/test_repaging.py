@@ -16,6 +16,7 @@ from riverrun.kafka import admin
 from riverrun.kernels.chunks import unpack
 from riverrun.kernels.pages import Head
 from riverrun.kernels.repaging import List, Repaging
+from riverrun.kernels.state import Names
 from riverrun.runtime import checkpoint
 from riverrun.testing import Driver
 from riverrun.testing.checkpoints import MemoryStore
@@ -96,7 +97,7 @@ def moved(driver, build, pages):
                         rows = unpack(stores[level, page].data[each])
                         moving.add(List(step, name), page, age, rows)
         for page in range(pages):
-            head, segments = moving.page(page)
+            head, segments = moving.page(page, Names(0))
             kept.heads[level, page] = json.dumps(vars(head)).encode()
             kept.stores[level, page] = MemoryStore(segments)
     driver.shape = {**driver.shape, "pages": pages}

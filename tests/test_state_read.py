@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 from types import SimpleNamespace
 
 import polars as pl
@@ -110,6 +109,6 @@ def test_how_many_rows_a_key_has_is_told(rows, told, riverrun, monkeypatch):
     kept = SimpleNamespace(rows=lambda step, key: [{"user": "ann"}] * rows)
     monkeypatch.setattr(asking, "step_called", lambda settings, name: ("shop", "per_user"))
     monkeypatch.setattr(state, "check_asked", lambda *asked: None)
-    monkeypatch.setattr(state, "opened", lambda *asked: nullcontext(kept))
+    monkeypatch.setattr(state, "opened", lambda *asked: kept)
     outcome = riverrun("state", "shop.per_user", "ann")
     assert (outcome.code, outcome.out.splitlines()[-1]) == (0, told)

@@ -78,7 +78,7 @@ def test_a_batch_is_finished_before_a_program_stops_and_nothing_is_read_twice(
     read = 0
     (tmp_path / "riverrun.toml").write_text(SECRETS)
     for number, way in enumerate(("SIGTERM to all", "stop")):
-        with Run(file, "--max-events", "4000", home=home) as run:
+        with Run(file, "--max-events", "500", home=home) as run:
             run.until(4000)
             shown = known(riverrun, "drained")
             assert (shown["state"], shown["pid"]) == ("running", run.process.pid)

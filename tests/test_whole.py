@@ -222,7 +222,7 @@ def test_one_writer_is_told_and_stands_in_the_checkpoint():
     app = rr.App("bank")
     whole(app)
     text = as_text(passed(app.plan()), Path.cwd())
-    assert text.startswith("bank (32 pages, one writer)")
+    assert text.startswith("bank (16 pages, one writer)")
     assert "rows until their transaction is complete" in text
     kept = shape(app.program())
     assert kept["one writer"] is True

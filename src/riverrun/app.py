@@ -44,7 +44,7 @@ from riverrun.sourced import Events, Sourced, sourced
 from riverrun.stream import Stream, Table
 from riverrun.times import ColumnTime, EventTime
 
-PAGES = 32
+PAGES = 16
 IDLE = UNITS["second"] * 10
 
 

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 from riverrun.errors import CheckpointAway, ConfigError
 
 if TYPE_CHECKING:
+    from pyarrow import NativeFile
     from pyarrow.fs import FileInfo, FileSystem
 
 URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)://")
@@ -79,7 +80,7 @@ class FarPath:
         return found.size if found is not None and found.is_file else 0
 
     def read_bytes(self) -> bytes:
-        with self.open() as file, self._told():
+        with self.open() as file, self.told():
             data: bytes = file.read()
         return data
 
@@ -87,8 +88,13 @@ class FarPath:
         return self.read_bytes().decode()
 
     def open(self, mode: Literal["rb"] = "rb") -> Any:
-        with self._told():
+        with self.told():
             return self._system.open_input_file(self._path)
+
+    def pieces(self) -> FarPieces:
+        """The file, of which only what is asked for is fetched."""
+        with self.told():
+            return FarPieces(self, self._system.open_input_file(self._path))
 
     def write_bytes(self, data: bytes) -> None:
         self.copy(io.BytesIO(data))
@@ -97,7 +103,7 @@ class FarPath:
         """The file is as it was, or has all of the content."""
         kind, draft = _kind(self.url), self.parent / f".{self.name}.{uuid.uuid4().hex}.tmp"
         path = self._path if kind.whole else draft._path
-        with self._told():
+        with self.told():
             if not kind.whole:
                 self._system.create_dir(self.parent._path, recursive=True)
             with self._system.open_output_stream(path) as out:
@@ -109,12 +115,12 @@ class FarPath:
         self.write_bytes(text.encode())
 
     def unlink(self, *, missing_ok: bool = False) -> None:
-        with suppress(FileNotFoundError) if missing_ok else nullcontext(), self._told():
+        with suppress(FileNotFoundError) if missing_ok else nullcontext(), self.told():
             self._system.delete_file(self._path)
 
     def remove(self) -> None:
         """The folder with all that is in it, if it is there."""
-        with suppress(FileNotFoundError), self._told():
+        with suppress(FileNotFoundError), self.told():
             self._system.delete_dir(self._path)
 
     @property
@@ -128,21 +134,22 @@ class FarPath:
         return f"{root.netloc}{root.path}" if _kind(self.url).bucket else root.path
 
     def _about(self) -> FileInfo | None:
-        with self._told():
+        with self.told():
             [found] = self._system.get_file_info([self._path])
         return None if found.type.name == "NotFound" else found
 
     def _listed(self, *, recursive: bool) -> list[FileInfo]:
         from pyarrow.fs import FileSelector  # noqa: PLC0415 - only who has something far needs it
 
-        with self._told():
+        with self.told():
             found: list[FileInfo] = self._system.get_file_info(
                 FileSelector(self._path, recursive=recursive)
             )
         return found
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def told(self) -> Iterator[None]:
+        """Errors of the file system, with what to do."""
         try:
             yield
         except (FileNotFoundError, FileExistsError):
@@ -154,6 +161,24 @@ class FarPath:
                 got=str(error).splitlines()[0][:300],
                 hint=_kind(self.url).hint,
             ) from error
+
+
+@dataclass(frozen=True)
+class FarPieces:
+    """A file that is read as if it were bytes: `pieces[10:20]`."""
+
+    path: FarPath
+    file: NativeFile
+
+    def __len__(self) -> int:
+        with self.path.told():
+            return int(self.file.size())
+
+    def __getitem__(self, piece: slice) -> bytes:
+        start, end, _ = piece.indices(len(self))
+        with self.path.told():
+            self.file.seek(start)
+            return bytes(self.file.read(end - start))
 
 
 AnyPath = Path | FarPath

@@ -46,6 +46,11 @@ def opened(path: Path, mode: str) -> IO[str]:
     return open(path, mode, opener=_opener)
 
 
+def opened_bytes(path: Path) -> IO[bytes]:
+    """The same, for bytes."""
+    return open(path, "wb", opener=_opener)
+
+
 def write(path: AnyPath, text: str, *, durable: bool = False) -> None:
     if isinstance(path, FarPath):
         path.write_text(text)

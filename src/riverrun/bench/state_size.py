@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
 from riverrun.kernels.chunks import unpack
+from riverrun.runtime.stored import StoredState
 
 LATEST = 12
-"""Batches to read, the latest ones: Spark keeps a hundred."""
+"""Batches to read, the latest ones: a hundred are kept."""
 
 
 def per_batch(checkpoint: Path, last: int) -> list[dict[str, int]]:
@@ -18,14 +17,8 @@ def per_batch(checkpoint: Path, last: int) -> list[dict[str, int]]:
 
 
 def _after(checkpoint: Path, batch: int) -> dict[str, int]:
-    state = (
-        SparkSession.builder.getOrCreate()
-        .read.format("statestore")
-        .option("stateVarName", "segments")
-        .option("batchId", batch)
-        .load(str(checkpoint))
-    )
-    segments = [bytes(row[0]) for row in state.select("user_map_value.data").collect()]
+    stored = StoredState(checkpoint, batch + 1)
+    segments = [data for each in stored.exchanges() for _, _, data in stored.segments(each)]
     return {
         "batch": batch,
         "segments": len(segments),

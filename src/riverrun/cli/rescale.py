@@ -26,8 +26,8 @@ def command(app: str, partitions: int | None, pages: int | None, as_json: bool) 
     """Deal the state of APP, which must not be running, to N tasks; or rewrite it for N pages.
 
     The number of parts is fixed when an application runs first, by the cores that it has then, and
-    that of pages by the program. It is done with a copy, which is compared before it takes the
-    checkpoint's place.
+    that of pages by the program. Pages are rewritten in a copy, which is compared before it takes
+    the checkpoint's place.
 
     \b
     riverrun rescale shop --partitions 16
@@ -45,10 +45,7 @@ def command(app: str, partitions: int | None, pages: int | None, as_json: bool) 
     if as_json:
         say_json(asdict(made))
     else:
-        click.echo(
-            f"{app}: {made.before} parts are {made.now}; {made.pages} pages, "
-            f"{made.segments:,} segments, {made.bytes:,} bytes, all compared"
-        )
+        click.echo(f"{app}: {made.before} parts are {made.now}, of {made.pages} pages")
 
 
 def _pages(app: str, pages: int, *, as_json: bool) -> None:

@@ -46,12 +46,11 @@ def command(name: str, key: tuple[str, ...], as_json: bool) -> None:
     from riverrun.runtime.state import check_asked, opened  # noqa: PLC0415 - slow to import
 
     check_asked(settings, application, step, key)
-    click.echo("starting Spark to read the checkpoint", err=True)
-    with opened(settings, application) as state:
-        if key and step is not None:
-            _rows(state, step, key, as_json=as_json)
-        else:
-            _sizes(state.kept(), state.largest(step), step, as_json=as_json)
+    state = opened(settings, application)
+    if key and step is not None:
+        _rows(state, step, key, as_json=as_json)
+    else:
+        _sizes(state.kept(), state.largest(step), step, as_json=as_json)
 
 
 def _named(settings: Settings, name: str) -> tuple[str, str | None]:

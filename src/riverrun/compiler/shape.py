@@ -27,7 +27,7 @@ from riverrun.times import from_repr
 Shape = dict[str, Any]
 KEPT = "keep"
 """Whether rows of a table come into a step through one that ends them."""
-LAYOUT, LAID_OUT = "layout", 2
+LAYOUT, LAID_OUT = "layout", 3
 """How state is laid out. Up to 1, what is known of time was in every page."""
 TEXTS = "texts of keys"
 """What pages go by where keys are lists or structs; before, structs had another text."""

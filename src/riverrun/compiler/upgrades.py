@@ -32,7 +32,7 @@ ANEW = FRESH + ", under another name or with what it wrote deleted, to other top
 RENAME_AGGREGATED = (
     'give the step a new name, .group_by(…, name="…"), or the aggregate a step of its own'
 )
-OTHER_LAYOUT = "another version of riverrun made it, which kept what is known of time elsewhere"
+OTHER_LAYOUT = "another version of riverrun made it, which laid state out otherwise"
 UNNOTED = {KEPT: False, TEXTS: None}
 """What a checkpoint means that does not say it; of anything else: what is so now."""
 ALL_TO_LIFE = (AllTime.kind, Life.kind)
@@ -118,10 +118,14 @@ def _program(before: Shape, now: Shape, app: str) -> Iterator[Verdict]:
     repage = REPAGE.format(app=app, pages=now["pages"])
     rules = (
         ("pages", "keys would be looked for in the wrong page", repage),
-        ("exchanges", "Spark's state has one part for each exchange that steps follow", OWN_APP),
+        (
+            "exchanges",
+            "what is known of time is kept for each exchange, from the first batch on",
+            OWN_APP,
+        ),
         (
             "one writer",
-            "Spark's state is in as many parts as there are writers, for good",
+            "into how many parts pages are dealt is in Spark's log, with every batch",
             OLD_FIRST,
         ),
         (

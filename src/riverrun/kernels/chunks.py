@@ -25,6 +25,12 @@ class Chunk(NamedTuple):
     data: bytes
 
 
+def task_of(page: int, pages: int, tasks: int) -> int:
+    """Which of so many tasks visits a page: whole runs of them, in their order. So what leaves an
+    exchange, task after task, is in the order of pages, however many tasks there are."""
+    return page * tasks // pages
+
+
 def pack(
     frame: pl.DataFrame, compression: Literal["uncompressed", "lz4"] = "uncompressed"
 ) -> bytes:

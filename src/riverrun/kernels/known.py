@@ -24,7 +24,7 @@ from riverrun.kernels.questions import Question, question_of
 FOLDER = "times"
 """In that of Spark's query, so that whoever copies the one has the other."""
 RETAINED = 100
-"""Batches of which it is kept: as many as Spark keeps state of, so that each can be copied."""
+"""Batches of which it is kept: as many as pages are kept of, so that each can be copied."""
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,6 @@ class KnownInFolder(KnownPlace):
             private.folder(self.folder)
             private.replace(self._file(batch), known.encoded())
             self._file(batch - RETAINED).unlink(missing_ok=True)
-
-    def carry(self, batch: int, to: int) -> None:
-        """Another batch leaves what one has left."""
-        private.replace(self._file(to), self._file(batch).read_text())
 
     def _file(self, batch: int) -> AnyPath:
         return self.folder / f"{batch}.json"

@@ -209,11 +209,6 @@ class Program:
         return sorted({*given, *others})
 
     @property
-    def for_writing(self) -> Program:
-        """All that is needed to write what a program gives, without the user's code."""
-        return replace(self, steps=(), functions=())
-
-    @property
     def paces(self) -> dict[str, Pace]:
         return {source.topic: source.pace for source in self.sources}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ import polars as pl
 from riverrun.errors import CheckpointError
 from riverrun.kernels.chunks import by_page, pack, unpack
 from riverrun.kernels.pages import Head
-from riverrun.kernels.state import Segment
+from riverrun.kernels.state import Names, Segment
 
 
 class List(NamedTuple):
@@ -51,9 +50,9 @@ class Repaging:
             part.ages[age].append(pack(mine, compression="lz4"))
             part.origins.add(page)
 
-    def page(self, number: int) -> tuple[Head, dict[str, bytes]]:
-        """The head and the segments of a new page. Keys of different pages are not the same: what
-        is of one age may be one segment, whatever pages it is from."""
+    def page(self, number: int, names: Names) -> tuple[Head, dict[str, bytes]]:
+        """The head and the segments of a new page, which get their names. Keys of different pages
+        are not the same: what is of one age may be one segment, whatever pages it is from."""
         steps = {step for each in self.heads.values() for step in each.open}
         head = Head(
             open=dict.fromkeys(sorted(steps), False), ticks=self._latest("ticks", self.heads)
@@ -62,8 +61,9 @@ class Repaging:
         for place, part in self.parts[number].items():
             ids, rows, size = [], 0, 0
             for frame in _segments(part):
-                segment = Segment(os.urandom(8).hex(), frame)
-                found[segment.id] = pack(frame, compression="lz4")
+                data = pack(frame, compression="lz4")
+                segment = Segment(names.of(data), frame)
+                found[segment.id] = data
                 ids.append(segment.id)
                 rows, size = rows + frame.height, size + segment.size
             head.segments.setdefault(place.step, {})[place.name] = ids

@@ -11,6 +11,9 @@ from riverrun.errors import InputError
 from riverrun.far import AnyPath
 from riverrun.sources.planning import Offset
 
+PARTS = "spark.sql.shuffle.partitions"
+"""What Spark notes with each batch: into how many parts its exchanges are dealt."""
+
 
 class Batches:
     def __init__(self, checkpoint: AnyPath) -> None:
@@ -50,7 +53,7 @@ class Batches:
     def parts(self) -> int:
         """Into how many parts state is cut, after the last batch that is logged."""
         lines = (self._offsets / str(self.begun())).read_text().splitlines()
-        return int(json.loads(lines[1])["conf"]["spark.sql.shuffle.partitions"])
+        return int(json.loads(lines[1]).get("conf", {}).get(PARTS, 1))
 
     def at(self, number: int) -> Offset:
         """Where a batch ends that is known."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import shutil
 import time
 import uuid
@@ -17,10 +16,12 @@ from typing import IO, Literal
 from riverrun import private
 from riverrun.compiler.shape import Shape
 from riverrun.errors import AlreadyRunning, CheckpointError, InputError
-from riverrun.far import AnyPath, FarPath, files, remove
+from riverrun.far import AnyPath, FarPath, remove
+from riverrun.kernels import page_files
 from riverrun.kernels.kept import nobody_waits
 from riverrun.outputs import Identity
 from riverrun.runtime import aside, bisecting, claims
+from riverrun.runtime.batches import Batches
 from riverrun.sources.folders.source import FILES
 
 REPLACED = ".replaced"
@@ -30,8 +31,6 @@ FOUND = "found"
 
 
 LOCK = "lock"
-STATE_FILE = re.compile(r"(?:^|/)(\d+)\.(?:zip|changelog)$")
-"""Of Spark's state store: a snapshot, or what has changed, by the version that it makes."""
 HALF = "restoring"
 """A file that is there until a far checkpoint has been put in place."""
 
@@ -165,13 +164,13 @@ def committed(folder: AnyPath) -> bool:
 
 
 def drop_uncommitted(folder: AnyPath) -> None:
-    """State that a batch has written which was not committed. Run again, by another program
-    perhaps, it may keep other rows: what comes later must not be laid over a snapshot of these."""
-    state, version = folder / "query" / "state", _last(folder / "query" / "commits") + 1
-    for name, _ in files(state):
-        written = STATE_FILE.search(name)
-        if written and int(written[1]) > version:
-            (state / name).unlink(missing_ok=True)
+    """State that a batch has written which was not committed. It is run again, by another program
+    perhaps, and writes its own."""
+    batches = Batches(folder)
+    batches.look()
+    last = batches.committed()
+    for each in page_files.places(folder / "query").values():
+        each.remove_after(batches.at(last).batch if last >= 0 else 0)
 
 
 def _last(folder: AnyPath) -> int:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from riverrun import private
 from riverrun.errors import InputError
+from riverrun.kernels.page_files import NAME
 from riverrun.runtime.batches import Batches
 from riverrun.sources.folders.source import FILES
 
@@ -23,8 +24,6 @@ DRAFT = ".copied"
 LOGS = ("offsets", "commits")
 """Folders of Spark's with a file for each batch."""
 OF_BATCH = re.compile(r"\.?(\d+)(\.crc)?")
-OF_STATE = re.compile(r"\.?(\d+)(_\S+?)?\.(zip|changelog|delta|snapshot)(\.crc)?")
-"""Files of the state after a batch: the number is one more than the batch's."""
 
 
 @contextmanager
@@ -57,10 +56,9 @@ def _belongs(inside: Path, last: int) -> bool:
     """Whether a file is of a batch up to the last, or of none."""
     if inside.name.endswith(".tmp"):
         return False
-    if found := OF_STATE.fullmatch(inside.name):
+    if found := NAME.fullmatch(inside.name):
         return int(found[1]) <= last + 1
-    numbered = inside.parts[0] in LOGS or "_metadata" in inside.parts
-    if numbered and (found := OF_BATCH.fullmatch(inside.name)):
+    if inside.parts[0] in LOGS and (found := OF_BATCH.fullmatch(inside.name)):
         return int(found[1]) <= last
     return True
 

@@ -26,15 +26,16 @@ from riverrun.kernels.program import Program
 from riverrun.kernels.sql import shared_evaluator
 from riverrun.outputs import Identity, Part, Places, destinations
 from riverrun.runtime import alerting, aside, checkpoint, event_topics
+from riverrun.runtime.batches import Batches
 from riverrun.runtime.surroundings import places_of
 from riverrun.runtime.versioned import beside
 from riverrun.sources.folders.source import WithFiles, folders
 from riverrun.sources.kafka import KafkaSource
 from riverrun.sources.source import Source
 from riverrun.sources.span import EVERYTHING, Span
+from riverrun.spark.job import Job
 from riverrun.spark.lower import start_query
 from riverrun.spark.session import Spark
-from riverrun.spark.source import Job
 from riverrun.versions import CURRENT, Version
 
 Tell = Callable[[str], None]
@@ -131,6 +132,7 @@ class Launch:
             status=settings.run_of(program.name) / "status",
             collect=None,
             parallel=parallel,
+            parts=Batches(self.folder).parts() if checkpoint.begun(self.folder) else 0,
             max_events=options.max_events,
             batch_seconds=seconds(options.batch_time),
             identity=identity,

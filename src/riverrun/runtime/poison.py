@@ -35,8 +35,8 @@ from riverrun.spark import drain
 from riverrun.spark import session as spark_session
 from riverrun.spark.executors import folder_of
 from riverrun.spark.failures import FULL, JVM_ENDED, translated
+from riverrun.spark.job import Job
 from riverrun.spark.lower import Functions, start_query
-from riverrun.spark.source import Job
 from riverrun.versions import CURRENT, Version
 
 TRIAL = ".trial"

@@ -13,7 +13,7 @@ from riverrun.runtime.replay import Replay
 from riverrun.runtime.target import PATIENCE, Target
 from riverrun.runtime.verify import Progress, past_of, replayed
 
-NEAR = 3
+NEAR = 10
 """Batches that may be run again while writers wait."""
 
 
@@ -45,7 +45,8 @@ def rebuild(
         raise _no_place(target, "nothing can be made beside it")
     with target.scratch() as folder, found as fresh:
         replay = Replay(
-            target.program, target.output, target.source, folder / "state", aside=target.aside
+            target.program, target.output, target.source, folder / "state",
+            aside=target.aside, parts=target.batches.parts(),
         )  # fmt: skip
         number = target.batches.committed()
         target.batches.look()

@@ -19,11 +19,11 @@ from riverrun.compiler import upgrades
 from riverrun.compiler.shape import Shape
 from riverrun.config import Settings
 from riverrun.errors import CheckpointError, InputError
-from riverrun.kernels import known
+from riverrun.kernels import page_files
 from riverrun.kernels.chunks import unpack
-from riverrun.kernels.pages import Head
 from riverrun.kernels.repaging import List, Repaging, require_by_key
 from riverrun.kernels.sql import shared_evaluator
+from riverrun.kernels.state import Names
 from riverrun.operators.alert.spec import AlertSpec
 from riverrun.operators.mark_seen import MarkSeen
 from riverrun.operators.rules.spec import RulesSpec
@@ -31,12 +31,10 @@ from riverrun.operators.search.spec import Search
 from riverrun.operators.whole.step import Whole
 from riverrun.runtime import checkpoint
 from riverrun.runtime.batches import Batches
-from riverrun.runtime.rescale import DRAFT, local_checkpoint, require_whole
-from riverrun.runtime.state import started
-from riverrun.spark.laying import lay, written
-from riverrun.spark.stored import StoredState
+from riverrun.runtime.rescale import local_checkpoint, require_whole
+from riverrun.runtime.stored import FOLDER, StoredState
 
-LAID = ".laid"
+DRAFT = ".rescaled"
 MOST = 4096
 EVERYWHERE = {each.kind for each in (AlertSpec, MarkSeen, RulesSpec, Search, Whole)}
 """Steps that keep something of no key: in every page, or for all keys of one."""
@@ -51,32 +49,33 @@ class Repaged:
     before: int
     now: int
     rows: int
-    batch: int
-    """The one that stands for it in the log: it reads nothing."""
 
 
 def repage(settings: Settings, application: str, pages: int, tell: Tell) -> Repaged:
     folder = local_checkpoint(settings, application)
     shape = upgrades.read(folder)
-    if shape is None or not (folder / "query" / "state").is_dir():
+    if shape is None or not (folder / "query" / FOLDER).is_dir():
         raise InputError(f"the application {application!r} keeps nothing", where=folder)
+    upgrades.require_layout(shape, folder)
     _check(application, shape, pages, Batches(folder).parts())
     with private.by_default(), checkpoint.held(folder, application):
         require_whole(application, folder)
-        draft, laid = folder / DRAFT, folder / LAID
-        for each in (draft, laid):
-            shutil.rmtree(each, ignore_errors=True)
+        draft = folder / DRAFT
+        shutil.rmtree(draft, ignore_errors=True)
         tell("copying the checkpoint")
-        shutil.copytree(folder / "query", draft)
-        private.folder(laid)
+        shutil.copytree(folder / "query", draft, ignore=_pages)
         try:
-            made = _repaged(settings, application, shape, pages, tell)
+            rows = _repaged(folder, shape, pages, tell)
             private.write(draft / upgrades.PAGES, str(pages))
             checkpoint.swap(folder, draft)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-            shutil.rmtree(laid, ignore_errors=True)
-    return made
+    return Repaged(application, shape["pages"], pages, rows)
+
+
+def _pages(folder: str, names: list[str]) -> list[str]:
+    """What is not copied: it is written anew."""
+    return [FOLDER] if FOLDER in names else []
 
 
 def _check(application: str, shape: Shape, pages: int, parts: int) -> None:
@@ -102,29 +101,18 @@ def _check(application: str, shape: Shape, pages: int, parts: int) -> None:
             )
 
 
-def _repaged(
-    settings: Settings, application: str, shape: Shape, pages: int, tell: Tell
-) -> Repaged:  # fmt: skip
-    folder, before = local_checkpoint(settings, application), shape["pages"]
-    batches = Batches(folder)
-    batches.look()
-    tell("starting Spark")
-    with started(settings, application) as spark:
-        stored = StoredState(spark.session, folder / "query")
-        tell(f"laying out the rows of {before} pages in {pages}")
-        exchanges = stored.exchanges()
-        was: Sums = {}
-        for exchange in exchanges:
-            was |= _laid(stored, exchange, folder / LAID, shape, pages)
-        last = batches.at(batches.begun()).batch
-        lay(spark.session, folder / LAID, folder / DRAFT, levels=len(exchanges), batch=last + 1)
-        for place in known.places(folder / DRAFT):
-            place.carry(last, last + 1)
-        tell("comparing every row")
-        draft = StoredState(spark.session, folder / DRAFT)
-        now: Sums = {}
-        for exchange in exchanges:
-            now |= _sums(draft, exchange, pages)
+def _repaged(folder: Path, shape: Shape, pages: int, tell: Tell) -> int:
+    """How many rows there are."""
+    stored = StoredState.of(folder)
+    draft = StoredState(folder / DRAFT, stored.batch)
+    tell(f"laying out the rows of {shape['pages']} pages in {pages}")
+    was: Sums = {}
+    for exchange in stored.exchanges():
+        was |= _laid(stored, exchange, draft, shape, pages)
+    tell("comparing every row")
+    now: Sums = {}
+    for exchange in stored.exchanges():
+        now |= _sums(draft, exchange, pages)
     if was != now:
         different = sorted(
             {each.step for each in was.keys() | now if was.get(each) != now.get(each)}
@@ -134,53 +122,48 @@ def _repaged(
             where=folder,
             got=f"other rows of {', '.join(different)}",
         )
-    rows = sum(count for count, _ in now.values())
-    return Repaged(application, before, pages, rows, batches.begun() + 1)
+    return sum(count for count, _ in now.values())
 
 
-def _heads(stored: StoredState, exchange: int) -> dict[int, Head]:
-    return {page: Head(**json.loads(data)) for page, data in stored.heads(exchange).items()}
-
-
-def _laid(stored: StoredState, exchange: int, folder: Path, shape: Shape, pages: int) -> Sums:
-    """Writes what each page is to hold; what there is now."""
-    heads = _heads(stored, exchange)
-    level = next(shape["steps"][s]["level"] for h in heads.values() for s in h.open)
-    moved, sums = Repaging(shape["pages"], pages, heads), Counted()
-    for place, page, age, rows in _frames(stored, exchange, heads):
+def _laid(stored: StoredState, exchange: int, draft: StoredState, shape: Shape, pages: int) -> Sums:
+    """Writes what each page is to hold, as if the last batch had; what there is now."""
+    moved, sums = Repaging(shape["pages"], pages, stored.heads(exchange)), Counted()
+    for place, page, age, rows in _frames(stored, exchange):
         moved.add(place, page, age, rows)
         sums.add(place, rows)
-    for page in range(max(pages, shape["pages"])):
-        head, segments = moved.page(page) if page < pages else (None, {})
-        data = json.dumps(vars(head)).encode() if head else b""
-        written(folder, level, page, data, segments)
+    heads = page_files.Heads()
+    with page_files.place(draft.query, exchange).writer(draft.batch, 0) as out:
+        for page in range(pages):
+            head, segments = moved.page(page, Names(draft.batch))
+            heads[page] = json.dumps(vars(head)).encode()
+            for name, data in segments.items():
+                out.put(page, name, data)
+        out.finish(heads)
     return sums.found
 
 
 def _sums(stored: StoredState, exchange: int, pages: int) -> Sums:
-    heads, sums = _heads(stored, exchange), Counted()
+    heads, sums = stored.heads(exchange), Counted()
     if set(heads) != set(range(pages)):
         raise CheckpointError("pages are missing", got=f"{len(heads)} of {pages}")
-    for place, page, _, rows in _frames(stored, exchange, heads):
+    for place, page, _, rows in _frames(stored, exchange):
         require_by_key(place.step, page, pages, rows)
         sums.add(place, rows)
     return sums.found
 
 
-def _frames(
-    stored: StoredState, exchange: int, heads: dict[int, Head]
-) -> Iterator[tuple[List, int, int, pl.DataFrame]]:
+def _frames(stored: StoredState, exchange: int) -> Iterator[tuple[List, int, int, pl.DataFrame]]:
     """Rows of segments with their list, page, and age among those of the list: 0 is the newest."""
     listed = {
-        segment: (List(step, name), age)
-        for head in heads.values()
+        (page, segment): (List(step, name), age)
+        for page, head in stored.heads(exchange).items()
         for step, lists in head.segments.items()
         for name, ids in lists.items()
         for age, segment in enumerate(reversed(ids))
     }
     for page, segment, data in stored.segments(exchange):
-        if segment in listed:
-            yield listed[segment][0], page, listed[segment][1], unpack(data)
+        place, age = listed[page, segment]
+        yield place, page, age, unpack(data)
 
 
 @dataclass

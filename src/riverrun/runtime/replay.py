@@ -16,7 +16,7 @@ from riverrun.clock import Now, Punctuation
 from riverrun.delivery.outbox import Outbox
 from riverrun.edges import DEAD, Edge
 from riverrun.errors import InputError
-from riverrun.kernels.chunks import Chunk
+from riverrun.kernels.chunks import Chunk, task_of
 from riverrun.kernels.letters import Original, RecordPlace
 from riverrun.kernels.lots import NOTHING, LotReader
 from riverrun.kernels.messages import Status
@@ -60,7 +60,11 @@ class Replay:
         folder: Path,
         *,
         aside: Mapping[RecordPlace, str] = NOTHING,
+        parts: int = 1,
     ) -> None:
+        """`parts`: as many tasks have visited pages. Sums of floating point depend on it, where
+        steps follow one another."""
+        self.parts = parts
         self.program, self.output, self.source = part_for(program, output), output, source
         self.topics = topics_of(self.program)
         self.folder = folder
@@ -76,8 +80,6 @@ class Replay:
 
     def batch(self, start: Offset, end: Offset) -> pa.Table | None:
         """What the output is told in the batch between two offsets; None if that is nothing."""
-        if end.batch == start.batch:
-            return None  # the state was rescaled: no page was visited
         outbox = Outbox(self.program, self.reader.evaluator, _no_originals)
         for chunk in self._computed(self._read(start, end)):
             if chunk.edge != DEAD:
@@ -113,12 +115,12 @@ class Replay:
             by_page: dict[int, list[Chunk]] = {}
             for chunk in chunks:
                 by_page.setdefault(chunk.page, []).append(chunk)
-            chunks = [
-                chunk
-                for page in range(self.program.pages)
-                for chunk in self._visit(level, page, by_page.get(page, []))
-            ]
-            chunks = list(self.reader.forward(chunks)) if level + 1 < len(self.kernels) else chunks
+            left: dict[int, list[Chunk]] = {}
+            for page in range(self.program.pages):
+                task = task_of(page, self.program.pages, self.parts)
+                left.setdefault(task, []).extend(self._visit(level, page, by_page.get(page, [])))
+            forward = self.reader.forward if level + 1 < len(self.kernels) else iter
+            chunks = [chunk for each in left.values() for chunk in forward(each)]
         return chunks
 
     def _visit(self, level: int, page: int, chunks: list[Chunk]) -> list[Chunk]:

@@ -1,14 +1,12 @@
 """The state of an application that does not run, dealt to another number of tasks.
 
-Pages stay what they are: Spark deals them to its parts anew. It is done with a copy, which takes
-the place of the checkpoint only after every head and every segment was found in it again.
+Pages stay what they are, and where they are: a task finds those that it is dealt, whoever has
+written them. How many tasks there are is noted in Spark's log, with the last batch.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +17,8 @@ from riverrun.compiler import upgrades
 from riverrun.config import Settings
 from riverrun.errors import CheckpointError, InputError
 from riverrun.runtime import checkpoint
-from riverrun.runtime.batches import Batches
-from riverrun.runtime.state import started
-from riverrun.spark.stored import StoredState
-
-DRAFT = ".rescaled"
-Found = dict[tuple[int, int, str], str]
-"""By exchange, page and id of a segment the hash of its content; without an id, the page's head."""
+from riverrun.runtime.batches import PARTS, Batches
+from riverrun.runtime.stored import FOLDER
 
 
 @dataclass(frozen=True)
@@ -34,10 +27,6 @@ class Rescaled:
     before: int
     now: int
     pages: int
-    segments: int
-    bytes: int
-    batch: int
-    """The one that stands for it in the log: it reads nothing."""
 
 
 def rescale(
@@ -45,25 +34,31 @@ def rescale(
 ) -> Rescaled:
     folder = local_checkpoint(settings, application)
     shape = upgrades.read(folder)
-    if shape is None or not (folder / "query" / "state").is_dir():
+    if shape is None or not (folder / "query" / FOLDER).is_dir():
         raise InputError(
             f"the application {application!r} keeps nothing that could be rescaled", where=folder
         )
+    upgrades.require_layout(shape, folder)
     _check(application, shape, parts)
-    if Batches(folder).parts() == parts:
+    before = Batches(folder).parts()
+    if before == parts:
         raise InputError(f"the state of {application!r} is in {parts} parts already")
     with private.by_default(), checkpoint.held(folder, application):
         require_whole(application, folder)
-        draft = folder / DRAFT
-        shutil.rmtree(draft, ignore_errors=True)
-        tell("copying the checkpoint")
-        shutil.copytree(folder / "query", draft)
-        try:
-            made = _rescaled(settings, application, parts, tell)
-            checkpoint.swap(folder, draft)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
-    return made
+        tell(f"dealing the pages to {parts} parts")
+        _note(folder / "query" / "offsets", parts)
+    return Rescaled(application, before, parts, shape["pages"])
+
+
+def _note(offsets: Path, parts: int) -> None:
+    """Spark goes on with as many as its last batch is logged with, which is done."""
+    number = max(int(each.name) for each in offsets.iterdir() if each.name.isdigit())
+    lines = (offsets / str(number)).read_text().splitlines()
+    noted = json.loads(lines[1])
+    noted["conf"][PARTS] = str(parts)
+    (offsets / f".{number}.crc").unlink(missing_ok=True)  # of what stood there before
+    text = "\n".join([lines[0], json.dumps(noted), *lines[2:]])
+    private.replace(offsets / str(number), text, durable=True)
 
 
 def local_checkpoint(settings: Settings, application: str) -> Path:
@@ -98,52 +93,3 @@ def require_whole(application: str, folder: Path) -> None:
             got=f"batch {batches.begun()} was begun, {batches.committed()} is done",
             hint="run it once more: `riverrun run PROGRAM --once`",
         )
-
-
-def _rescaled(
-    settings: Settings, application: str, parts: int, tell: Callable[[str], None]
-) -> Rescaled:
-    folder = local_checkpoint(settings, application)
-    tell("starting Spark")
-    with started(settings, application) as spark:
-        stored = StoredState(spark.session, folder / "query")
-        before = max(stored.exchanges().values())
-        draft = StoredState(spark.session, folder / DRAFT)
-        tell(f"dealing the pages to {parts} parts")
-        draft.repartition(parts)
-        batch = _reads_nothing(folder / DRAFT / "offsets")
-        tell("comparing every page and segment")
-        was, size = _content(stored)
-        now, _ = _content(draft)
-        if was != now or set(draft.exchanges().values()) != {parts}:
-            raise CheckpointError(
-                "the rescaled state is not the same: the checkpoint was left as it was",
-                where=folder,
-                got=f"{len(was.items() ^ now.items())} pages and segments differ",
-            )
-    segments = [each for each in was if each[2]]
-    pages = {page for _, page, _ in was}
-    return Rescaled(application, before, parts, len(pages), len(segments), size, batch)
-
-
-def _reads_nothing(offsets: Path) -> int:
-    """The batch that Spark adds is a copy of the last one: of what that one read, it reads nothing
-    again. Its checksum is that of the copy."""
-    number = max(int(each.name) for each in offsets.iterdir() if each.name.isdigit())
-    lines = (offsets / str(number)).read_text().splitlines()
-    logged = json.loads(lines[2]) | {"begins": {}}
-    (offsets / f".{number}.crc").unlink(missing_ok=True)
-    private.write(offsets / str(number), "\n".join([*lines[:2], json.dumps(logged), *lines[3:]]))
-    return number
-
-
-def _content(stored: StoredState) -> tuple[Found, int]:
-    found: Found = {}
-    size = 0
-    for exchange in stored.exchanges():
-        for page, head in stored.heads(exchange).items():
-            found[exchange, page, ""] = hashlib.sha256(head).hexdigest()
-        for page, segment, data in stored.segments(exchange):
-            found[exchange, page, segment] = hashlib.sha256(data).hexdigest()
-            size += len(data)
-    return found, size

@@ -53,8 +53,8 @@ from riverrun.spark import session as spark_session
 from riverrun.spark.boot import booting
 from riverrun.spark.executors import folder_of
 from riverrun.spark.failures import translated
+from riverrun.spark.job import Job
 from riverrun.spark.progress import measured, of_the_first_batch
-from riverrun.spark.source import Job
 from riverrun.versions import CURRENT, Version
 
 Tell = Callable[[str], None]

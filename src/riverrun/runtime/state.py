@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,18 +12,16 @@ import polars as pl
 from riverrun.compiler import upgrades
 from riverrun.compiler.shape import Shape
 from riverrun.config import Settings
-from riverrun.embedded import java
 from riverrun.errors import InputError
 from riverrun.formats import JSON
 from riverrun.kernels.chunks import unpack
 from riverrun.kernels.known import places
 from riverrun.kernels.pages import Head
 from riverrun.runtime.batches import Batches
+from riverrun.runtime.stored import FOLDER, StoredState
 from riverrun.runtime.widths import row_bytes
 from riverrun.schema import Column, Schema, nested, schema_of
 from riverrun.sinks.keyed import key_text
-from riverrun.spark import session as spark_session
-from riverrun.spark.stored import StoredState
 
 LARGEST = 10
 
@@ -94,16 +90,13 @@ class State:
         self.pages = shape["pages"]
         self.keys = {name: step["keys"] for name, step in shape["steps"].items()}
         self.types = {name: step["types of keys"] for name, step in shape["steps"].items()}
-        self.exchanges = stored.exchanges()
-        self.heads = {each: _heads(stored.heads(each)) for each in self.exchanges}
+        self.heads = {each: stored.heads(each) for each in stored.exchanges()}
 
     def kept(self) -> Kept:
         batches = Batches(self.stored.query.parent)
-        batch, parts = batches.committed(), max(self.exchanges.values(), default=0)
-        found = Kept(self.application, batch, self.pages, parts, self.keys)
-        batches.look()
+        found = Kept(self.application, batches.committed(), self.pages, batches.parts(), self.keys)
         for each in places(self.stored.query):
-            known = each.before(batches.at(batch).batch + 1)
+            known = each.before(self.stored.batch + 1)
             found.clocks |= known.clocks if known else {}
         for heads in self.heads.values():
             for page, head in heads.items():
@@ -116,9 +109,9 @@ class State:
         """Rows of segments, with their age among those of their list: 0 is the newest."""
         for exchange, heads in self.heads.items():
             places = dict(_places(heads, step))
-            for _, segment, data in self.stored.segments(exchange) if places else ():
-                if segment in places:
-                    place, age = places[segment]
+            for page, segment, data in self.stored.segments(exchange) if places else ():
+                if (page, segment) in places:
+                    place, age = places[page, segment]
                     yield place, age, unpack(data)
 
     def largest(self, step: str | None = None) -> list[LargeKey]:
@@ -167,7 +160,7 @@ def check_asked(
 def _shape(settings: Settings, application: str) -> Shape:
     folder = settings.checkpoint_of(application)
     shape = upgrades.read(folder)
-    if shape is None or not (folder / "query" / "state").is_dir():
+    if shape is None or not (folder / "query" / FOLDER).is_dir():
         raise InputError(
             f"the application {application!r} keeps nothing",
             where=folder,
@@ -178,38 +171,20 @@ def _shape(settings: Settings, application: str) -> Shape:
     return shape
 
 
-@contextmanager
-def opened(settings: Settings, application: str) -> Iterator[State]:
-    """Starts a Spark of its own: the application may run, or not."""
-    folder, shape = settings.checkpoint_of(application), _shape(settings, application)
-    with started(settings, application) as spark:
-        yield State(application, StoredState(spark.session, folder / "query"), shape)
+def opened(settings: Settings, application: str) -> State:
+    """The application may run, or not."""
+    shape = _shape(settings, application)
+    return State(application, StoredState.of(settings.checkpoint_of(application)), shape)
 
 
-@contextmanager
-def started(settings: Settings, application: str) -> Iterator[spark_session.Spark]:
-    spark = spark_session.start(
-        f"state of {application}",
-        settings=settings.override(master="local[2]"),
-        java=java.find(settings.cache),
-        folder=settings.run_of(application) / "state",
-    )
-    try:
-        yield spark
-    finally:
-        spark.stop()
-
-
-def _heads(found: dict[int, bytes]) -> dict[int, Head]:
-    return {page: Head(**json.loads(data)) for page, data in found.items()}
-
-
-def _places(heads: dict[int, Head], step: str | None) -> Iterator[tuple[str, tuple[Place, int]]]:
+def _places(
+    heads: dict[int, Head], step: str | None
+) -> Iterator[tuple[tuple[int, str], tuple[Place, int]]]:
     for page, head in heads.items():
         for name, lists in head.segments.items():
             for each, ids in lists.items() if step in (None, name) else ():
                 for age, segment in enumerate(reversed(ids)):
-                    yield segment, (Place(name, each, page), age)
+                    yield (page, segment), (Place(name, each, page), age)
 
 
 def _is(column: Column, rows: pl.DataFrame, text: str) -> pl.Series:

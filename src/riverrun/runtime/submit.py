@@ -110,7 +110,6 @@ def _configuration(settings: Settings, chosen: executors.Environment) -> dict[st
     python = f"./{UNPACKED}/bin/python"
     found = {
         **session.WANTED,
-        **session.bounded(settings),
         **session.EXECUTORS,
         **chosen.settings(),
         **LASTING,
@@ -131,10 +130,9 @@ def _configuration(settings: Settings, chosen: executors.Environment) -> dict[st
 
 def _beside_the_heap(settings: Settings) -> dict[str, str]:
     """What is in a container apart from the JVM's heap: it is killed when it takes more."""
-    rocksdb = int(session.bounded(settings)[session.ROCKSDB])
     workers = int(settings.spark.get("spark.executor.cores", "1"))
     each = 2 * PYTHON + (settings.state_memory >> 20)
     return {
         "spark.driver.memoryOverhead": f"{BESIDE + 3 * PYTHON}m",
-        "spark.executor.memoryOverhead": f"{BESIDE + rocksdb + workers * each}m",
+        "spark.executor.memoryOverhead": f"{BESIDE + workers * each}m",
     }

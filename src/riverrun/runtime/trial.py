@@ -17,8 +17,8 @@ from riverrun.outputs import Identity
 from riverrun.sources.files import FileTopics
 from riverrun.spark import session as spark_session
 from riverrun.spark.failures import translated
+from riverrun.spark.job import Job
 from riverrun.spark.lower import start_query
-from riverrun.spark.source import Job
 
 
 def try_on_spark(app: App, files: dict[str, Path], *, ended: bool) -> list[Line]:

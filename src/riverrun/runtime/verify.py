@@ -50,7 +50,8 @@ def verify(target: Target, *, limit: int, anyway: bool, progress: Progress) -> V
     began_at = time.monotonic()
     with target.scratch() as folder:
         replay = Replay(
-            target.program, target.output, target.source, folder / "state", aside=target.aside
+            target.program, target.output, target.source, folder / "state",
+            aside=target.aside, parts=target.batches.parts(),
         )  # fmt: skip
         comparison = Comparison(target.output, replay.reader.evaluator, folder)
         try:

@@ -19,17 +19,18 @@ from riverrun.far import AnyPath
 from riverrun.kernels.chunks import unpack
 from riverrun.kernels.program import SparkSpec
 from riverrun.schema import quoted
-from riverrun.spark.exchange import PageProcessor
-from riverrun.spark.source import (
-    CHUNK_SCHEMA,
-    Job,
-    RiverrunSource,
-    as_batches,
-    as_chunks,
-    lot_reader,
-)
+from riverrun.spark.exchange import Exchange
+from riverrun.spark.job import Job, job_of, lot_reader
+from riverrun.spark.rows import CHUNK_SCHEMA, TASK, as_batches, chunks_of
+from riverrun.spark.source import RiverrunSource
 
 PARTITIONS = "spark.sql.shuffle.partitions"
+FEW_ROWS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Java that is made for each plan pays with many rows: a batch of ours has few, unless they go
+through the user's own functions as columns."""
 PLACE_TYPES = ("TIMESTAMP", "BIGINT", "BIGINT")
 
 Functions = Mapping[str, Callable[[Any], Any]]
@@ -39,38 +40,49 @@ def start_query(
     session: SparkSession, job: Job, functions: Functions, *, checkpoint: AnyPath, once: bool
 ) -> StreamingQuery:
     """Starts the query. `once` reads what there is and stops."""
-    encoded = replace(job, checkpoint=checkpoint).encoded()
+    with _settings(session, job):
+        parts = job.parts or int(session.conf.get(PARTITIONS) or 1)
+        job = replace(job, checkpoint=checkpoint, parts=parts)
+        encoded = job.encoded()
+        writer = (
+            _computed(session, job, functions, encoded)
+            .writeStream.format("riverrun")
+            .option("job", encoded)
+            .option("checkpointLocation", str(checkpoint))
+            .outputMode("append")
+            .queryName(job.program.name)
+        )
+        return (writer.trigger(availableNow=True) if once else writer).start()
+
+
+def _computed(session: SparkSession, job: Job, functions: Functions, encoded: str) -> DataFrame:
+    """All up to the last exchange, which is visited by who writes what comes of it."""
     session.dataSource.register(RiverrunSource)
     chunks = session.readStream.format("riverrun").option("job", encoded).load()
     for step in job.program.spark_steps:
         chunks = _through_spark(chunks, step, functions[step.name], encoded)
     for level in range(job.program.levels):
         if level:
-            chunks = chunks.mapInArrow(_forwarded(encoded), CHUNK_SCHEMA)
-        chunks = chunks.groupBy("page").transformWithState(
-            PageProcessor(encoded, level), CHUNK_SCHEMA, "Append", "None"
-        )
-    writer = (
-        chunks.writeStream.format("riverrun")
-        .option("job", encoded)
-        .option("checkpointLocation", str(checkpoint))
-        .outputMode("append")
-        .queryName(job.program.name)
-    )
-    with _writers(session, job):
-        return (writer.trigger(availableNow=True) if once else writer).start()
+            chunks = chunks.mapInArrow(_forwarded(encoded, level - 1), CHUNK_SCHEMA)
+        chunks = chunks.repartition(TASK)
+    return chunks
 
 
 @contextmanager
-def _writers(session: SparkSession, job: Job) -> Iterator[None]:
-    """A query takes its number of tasks after an exchange from its session as it starts."""
-    before = session.conf.get(PARTITIONS)
+def _settings(session: SparkSession, job: Job) -> Iterator[None]:
+    """A query takes them from its session as it starts: its number of tasks after an exchange, and
+    whether Java is made for its plans."""
+    wanted = {} if job.program.spark_steps else dict(FEW_ROWS)
     if job.program.one_writer:
-        session.conf.set(PARTITIONS, "1")
+        wanted[PARTITIONS] = "1"
+    before = {name: str(session.conf.get(name)) for name in wanted}
     try:
+        for name, value in wanted.items():
+            session.conf.set(name, value)
         yield
     finally:
-        session.conf.set(PARTITIONS, str(before))
+        for name, value in before.items():
+            session.conf.set(name, value)
 
 
 def _through_spark(
@@ -117,18 +129,18 @@ def _packed(
         reader = lot_reader(encoded)
         for batch in batches:
             rows = pa.Table.from_batches([batch])
-            yield from as_batches(list(reader.from_spark(edge, rows)))
+            yield from as_batches(reader.from_spark(edge, rows), job_of(encoded))
 
     return pack_rows
 
 
 def _forwarded(
-    encoded: str,
+    encoded: str, level: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Between two exchanges: rows for the next steps, packed by their new key."""
+    """An exchange that is not the last: rows for the next steps, packed by their new key."""
 
     def forward(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        chunks = [chunk for batch in batches for chunk in as_chunks(batch)]
-        yield from as_batches(list(lot_reader(encoded).forward(chunks)))
+        chunks = list(Exchange(encoded, level).computed(chunks_of(batches)))
+        yield from as_batches(lot_reader(encoded).forward(chunks), job_of(encoded))
 
     return forward

@@ -47,9 +47,6 @@ machine that takes minutes; given up, it would be begun anew by every run, and n
 EXECUTORS_WITHIN = 60
 SETTLED = 1.0
 """Seconds without a further executor after which all are taken to be there."""
-LEAST_ROCKSDB = 64
-"""Megabytes for RocksDB in each JVM; half of a worker's `state_memory` if that is more."""
-ROCKSDB = "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB"
 
 
 def local(master: str) -> bool:
@@ -155,7 +152,6 @@ def _wanted(folder: Path, settings: Settings) -> dict[str, str]:
     work = folder / "work"
     return {
         **WANTED,
-        **bounded(settings),
         "spark.local.dir": str(work),
         "spark.sql.warehouse.dir": str(work / "warehouse"),
     }
@@ -170,10 +166,6 @@ WANTED = {
     "spark.driver.memory": "1g",
     "spark.executorEnv.POLARS_MAX_THREADS": "1",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
-    "spark.sql.streaming.stateStore.providerClass":
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     # the other one starts `readlink` twice for each file that it renames: ten processes in a batch
@@ -184,18 +176,9 @@ WANTED = {
 }  # fmt: skip
 
 
-def bounded(settings: Settings) -> dict[str, str]:
-    """What is in memory of the state store, in each JVM."""
-    megabytes = max(settings.state_memory >> 21, LEAST_ROCKSDB)
-    return {
-        "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
-        ROCKSDB: str(megabytes),
-    }
-
-
 EXECUTORS = {
     "spark.executor.memory": "1g",
-    "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
+    **{f"spark.executorEnv.{name}": value for name, value in zygote.WORKERS.items()},
     "spark.log.level": "WARN",
     "spark.executor.syncLogLevel.enabled": "true",
 }

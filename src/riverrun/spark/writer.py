@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -19,17 +19,14 @@ from riverrun.control import Command
 from riverrun.delivery.encode import Line, lines, ordered
 from riverrun.delivery.outbox import Outbox
 from riverrun.delivery.status import note_status
-from riverrun.edges import Edge
 from riverrun.kafka.topics import KafkaTopics
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.functions import Function
-from riverrun.kernels.letters import Fetch
 from riverrun.kernels.messages import Status
 from riverrun.kernels.program import Program
 from riverrun.kernels.sql import Evaluator, shared_evaluator
 from riverrun.outputs import (
     Done,
-    Identity,
     OutputSpec,
     Part,
     Places,
@@ -39,6 +36,9 @@ from riverrun.outputs import (
     destinations,
 )
 from riverrun.partitions import Partition
+from riverrun.spark.exchange import Exchange
+from riverrun.spark.job import Job, job_of
+from riverrun.spark.rows import chunks_of
 from riverrun.spark.zygote import settle
 
 SHOWN = 1000
@@ -56,54 +56,53 @@ class Delivered(WriterCommitMessage):
 
 
 class StreamSink(DataSourceStreamArrowWriter):
-    def __init__(
-        self,
-        program: Program,
-        identity: Identity,
-        *,
-        places: Places | None,
-        status: Path,
-        collect: Path | None,
-        functions: Callable[[], tuple[Function, ...]],
-        originals: Fetch,
-        answer: Callable[[str, list[Command]], None],
-        reply: Callable[[str, list[bytes]], None],
-        late_alerts: Mapping[str, float],
-        compared: bool = False,
-    ) -> None:
-        """`compared`: nothing is delivered, and what is there of the batch is compared."""
-        self.program, self.identity, self.places = program, identity, places
-        self.status_folder, self.collect, self.originals = status, collect, originals
-        self.functions, self.late_alerts = functions, late_alerts
-        self.answer, self.reply, self.compared = answer, reply, compared
+    """Its tasks also visit the pages of the last exchange: what leaves them is written here."""
+
+    def __init__(self, encoded: str) -> None:
+        self.encoded = encoded
+
+    @property
+    def job(self) -> Job:
+        return job_of(self.encoded)
+
+    @property
+    def program(self) -> Program:
+        return self.job.program
+
+    @property
+    def places(self) -> Places | None:
+        return self.job.places
 
     @property
     def evaluator(self) -> Evaluator:
-        return _evaluator(self.functions())
+        return _evaluator(self.program.functions)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Delivered:
-        if self.places is not None and not self.compared:
-            for destination in destinations(self.program.outputs, self.places):
+        job = self.job
+        if job.places is not None and not job.compared:
+            for destination in destinations(self.program.outputs, job.places):
                 destination.begin(self._part(0))
-        outbox = Outbox(self.program, self.evaluator, self.originals, self._refused)
-        for batch in iterator:
-            for page, edge, seq, data in zip(*(c.to_pylist() for c in batch.columns), strict=True):
-                outbox.add(Chunk(page, Edge.parse(edge), seq, data))
+        outbox = Outbox(self.program, self.evaluator, job.source.originals, self._refused)
+        for chunk in self._leaving(chunks_of(iterator)):
+            outbox.add(chunk)
         delivered = Delivered(outbox.status)
         found = list(outbox.outputs())
         for output, rows in found:
             outbox.status.written[output.name] = _there(output, rows)
-        if self.compared:
+        if job.compared:
             self._compare(found, delivered.status.tick)
-        elif self.collect is not None:
-            _keep(self.collect, [ln for o, r in found for ln in lines(o, r, self.evaluator)])
+        elif job.collect is not None:
+            _keep(job.collect, [ln for o, r in found for ln in lines(o, r, self.evaluator)])
         else:
             self._deliver(found, delivered)
-        if (
-            outbox.answers and not self.compared
-        ):  # from here, so that the driver does not have to hold them all
-            self.reply(self.program.name, outbox.answers)
+        if outbox.answers and not job.compared:
+            # from here, so that the driver does not have to hold them all
+            job.source.reply(self.program.name, outbox.answers)
         return delivered
+
+    def _leaving(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+        levels = self.program.levels
+        return Exchange(self.encoded, levels - 1).computed(chunks) if levels else chunks
 
     def _refused(self, output: OutputSpec, rows: pa.Table) -> Mapping[int, str]:
         destination = destination_of(output.sink, self.places) if self.places else None
@@ -130,13 +129,13 @@ class StreamSink(DataSourceStreamArrowWriter):
 
     def _part(self, tick: int) -> Part:
         batch, task = _place()
-        own = self.identity
+        own = self.job.identity
         return Part(
             self.program.name, own.checkpoint, own.run, batch, task, tick, own.keep_written
         )  # fmt: skip
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        if self.compared:
+        if self.job.compared:
             return
         told = [message for message in messages if isinstance(message, Delivered)]
         total = Status()
@@ -148,15 +147,15 @@ class StreamSink(DataSourceStreamArrowWriter):
         if self.places is not None and self.program.followed:
             self._note(batchId, total, self.places)
         if total.answers:
-            self.answer(self.program.name, [Command(**each) for each in total.answers])
+            self.job.source.answer(self.program.name, [Command(**each) for each in total.answers])
         shown = [line for message in told for line in message.shown]
-        note_status(self.status_folder, self.late_alerts, (batchId, total, shown))
+        note_status(self.job.status, self.program.late_alerts, (batchId, total, shown))
 
     def _note(self, batch: int, total: Status, places: Places) -> None:
         """What readers of outputs ask: how far the batch read, and what became of it."""
         own = _own_ends(places, self.program.own_topics)
         done = Done(
-            self.program.name, self.identity.checkpoint, batch, total.tick, total.ends, own,
+            self.program.name, self.job.identity.checkpoint, batch, total.tick, total.ends, own,
             total.clocks, total.highs, total.closes, total.aside,
         )  # fmt: skip
         for destination, outputs in destinations(self.program.outputs, places).items():

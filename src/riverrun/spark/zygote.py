@@ -43,6 +43,14 @@ PRELOAD = (
 hold no lock that a child would miss; those that compute start with the first query, in the child.
 """
 
+WORKERS = {
+    "OPENBLAS_NUM_THREADS": "1",
+    # what a lot takes is given back to all threads, and to the system; else each keeps its most
+    "MALLOC_ARENA_MAX": "2",
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+}
+"""The environment of Python workers, as libraries read it when they are loaded."""
+
 STREAMS = 3
 LONGEST_SHEBANG = 120
 
@@ -65,7 +73,7 @@ def start(folder: Path) -> Path | None:
     with private.opened(folder / "spark.log", "a") as log:
         subprocess.Popen(
             [sys.executable, "-m", __name__, str(listener.fileno())],
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"},
+            env={**os.environ, "POLARS_MAX_THREADS": "1", **WORKERS},
             pass_fds=[listener.fileno()],
             stdin=subprocess.PIPE,  # closed when we die, and then it ends
             stdout=log,

@@ -184,7 +184,9 @@ class LotReader:
 
 
 def _sizes(lot: Lot) -> dict[str, list[int]]:
-    lengths = (pc.sum(pc.binary_length(lot.records[n])).as_py() for n in ("__value", "__key"))
+    columns = [lot.records[name] for name in ("__value", "__key")]
+    typed = (each for each in columns if each.null_count < len(each))
+    lengths = (pc.sum(pc.binary_length(each)).as_py() for each in typed)
     return {lot.topic: [lot.records.num_rows, sum(each or 0 for each in lengths)]}
 
 

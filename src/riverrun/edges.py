@@ -16,6 +16,7 @@ EdgeKind = Literal[
     "mark",
     "status",
     "answer",
+    "unread",
 ]
 
 

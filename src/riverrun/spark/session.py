@@ -33,7 +33,7 @@ from riverrun.config import Settings
 from riverrun.embedded import class_archive, priority
 from riverrun.embedded.java import Java
 from riverrun.errors import ServerError
-from riverrun.spark import executors, properties, zygote
+from riverrun.spark import executors, properties, switchboard, zygote
 from riverrun.spark.far_jars import far_jars
 from riverrun.spark.jvm import JVM, log_option, temporary_option
 
@@ -191,6 +191,7 @@ def _on_this_machine(master: str) -> dict[str, str]:
         "spark.default.parallelism": parallel,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        "spark.python.daemon.module": switchboard.__name__,
         "spark.shuffle.compress": "false",
         "spark.shuffle.spill.compress": "false",
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,13 +19,13 @@ from pyspark.sql.types import StructType
 from riverrun.clock import Now, Punctuation
 from riverrun.control import QUESTION, waited_for
 from riverrun.delivery.status import last_status
-from riverrun.partitions import Range, as_texts
+from riverrun.partitions import as_texts
 from riverrun.sources.pacing import Pacer
 from riverrun.sources.planning import Offset, Planner, tasks, within
-from riverrun.sources.reading import read_ranges
 from riverrun.sources.source import Circumstances
 from riverrun.spark import drain
-from riverrun.spark.job import Job, job_of, lot_reader
+from riverrun.spark.job import Job, job_of
+from riverrun.spark.reading import Task, read, read_by_writer
 from riverrun.spark.rows import CHUNK_SCHEMA, as_batches
 from riverrun.spark.writer import StreamSink
 
@@ -45,15 +45,6 @@ class RiverrunSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:
         return StreamSink(self.options["job"])
-
-
-@dataclass
-class Task(InputPartition):
-    """Ranges that one task reads, and what the batch says of time."""
-
-    ranges: list[Range]
-    punctuation: Punctuation
-    now: Now
 
 
 class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -129,6 +120,8 @@ class ChunkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Task)
-        reader, task = lot_reader(self.encoded), partition
-        for chunks in read_ranges(self.job.source, reader, task.ranges, task.now, task.punctuation):
+        if read_by_writer(self.job):
+            yield from as_batches([partition.chunk()], self.job)
+            return
+        for chunks in read(self.encoded, partition):
             yield from as_batches(chunks, self.job)

@@ -38,6 +38,7 @@ from riverrun.outputs import (
 from riverrun.partitions import Partition
 from riverrun.spark.exchange import Exchange
 from riverrun.spark.job import Job, job_of
+from riverrun.spark.reading import read_here
 from riverrun.spark.rows import chunks_of
 from riverrun.spark.zygote import settle
 
@@ -56,7 +57,8 @@ class Delivered(WriterCommitMessage):
 
 
 class StreamSink(DataSourceStreamArrowWriter):
-    """Its tasks also visit the pages of the last exchange: what leaves them is written here."""
+    """Its tasks also visit the pages of the last exchange: what leaves them is written here. Where
+    there is no exchange, they read what they write."""
 
     def __init__(self, encoded: str) -> None:
         self.encoded = encoded
@@ -102,7 +104,9 @@ class StreamSink(DataSourceStreamArrowWriter):
 
     def _leaving(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
         levels = self.program.levels
-        return Exchange(self.encoded, levels - 1).computed(chunks) if levels else chunks
+        if levels:
+            return Exchange(self.encoded, levels - 1).computed(chunks)
+        return read_here(self.encoded, chunks)
 
     def _refused(self, output: OutputSpec, rows: pa.Table) -> Mapping[int, str]:
         destination = destination_of(output.sink, self.places) if self.places else None

@@ -37,7 +37,7 @@ PRELOAD = (
     "pyspark.sql.streaming.proto.StateMessage_pb2",
     "polars", "polars_hash",
     "riverrun.operators.registry", "riverrun.spark.exchange", "riverrun.spark.source",
-    "riverrun.spark.writer",
+    "riverrun.spark.switchboard", "riverrun.spark.writer",
 )  # fmt: skip
 """Modules whose import leaves nothing running. Polars has threads from then on, but they sleep, and
 hold no lock that a child would miss; those that compute start with the first query, in the child.

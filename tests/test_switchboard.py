@@ -8,13 +8,14 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
-SECRET = "open"
 ECHO = """
 import os, sys
 from pyspark import daemon, worker
@@ -40,19 +41,21 @@ ENDS, FAILS = 1, 2
 class Spark:
     """What Spark does with its daemon: connections, tasks on them, and who is to be killed."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
         environment = {
-            **os.environ, "SPARK_REUSE_WORKER": "1", "PYTHON_WORKER_FACTORY_SECRET": SECRET,
+            **os.environ, "SPARK_REUSE_WORKER": "1", "PYTHON_UNIX_DOMAIN_ENABLED": "true",
+            "PYTHON_WORKER_FACTORY_SOCK_DIR": str(folder),
         }  # fmt: skip
         self.process = subprocess.Popen(
             [sys.executable, "-c", ECHO], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env=environment,
         )  # fmt: skip
         assert self.process.stdout is not None
-        self.port = struct.unpack("!i", self.process.stdout.read(4))[0]
+        (length,) = struct.unpack("!i", self.process.stdout.read(4))
+        self.address = Path(self.process.stdout.read(length).decode())
 
-    def line(self, secret: str = SECRET) -> Line:
-        return Line(self.port, secret)
+    def line(self) -> Line:
+        return Line(self.address)
 
     def kill(self, pid: int) -> None:
         assert self.process.stdin is not None
@@ -61,12 +64,11 @@ class Spark:
 
 
 class Line:
-    def __init__(self, port: int, secret: str) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+    def __init__(self, address: Path) -> None:
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(20)
+        self.socket.connect(str(address))
         self.pid = self.number()
-        said = secret.encode()
-        self.socket.sendall(struct.pack("!i", len(said)) + said)
-        self.answer = self.socket.recv(self.number())
 
     def number(self) -> int:
         found: int = struct.unpack("!i", self.socket.recv(4, socket.MSG_WAITALL))[0]
@@ -94,7 +96,11 @@ class Line:
 
 @pytest.fixture
 def spark() -> Iterator[Spark]:
-    found = Spark()
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own may be too long for a socket
+        yield from _running(Spark(Path(folder)))
+
+
+def _running(found: Spark) -> Iterator[Spark]:
     yield found
     if found.process.poll() is None:
         os.kill(found.process.pid, signal.SIGTERM)
@@ -169,10 +175,8 @@ def test_a_line_that_spark_closes_needs_no_process_any_more(spark: Spark) -> Non
     assert one.whole(0) > 0
 
 
-def test_whoever_does_not_know_the_secret_gets_no_task_done(spark: Spark) -> None:
-    line = spark.line("wrong")
-    assert line.answer == b"err"
-    assert line.closed()
+def test_nobody_else_may_connect(spark: Spark) -> None:
+    assert spark.address.stat().st_mode & 0o077 == 0
 
 
 def test_all_end_with_the_input_of_the_daemon(spark: Spark) -> None:

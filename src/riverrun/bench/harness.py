@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
+from riverrun.bench import load
 from riverrun.bench.report import Report
 from riverrun.config import Settings
 from riverrun.embedded import jars, kafka
@@ -20,6 +21,8 @@ from riverrun.kafka import admin
 from riverrun.spark.session import cores
 
 PARTITIONS = 4
+PER_SECOND = 2_000
+"""Events per second of event time: 20,000 per window, so that 100,000 keys give a row per event."""
 WAIT = 1800.0
 STREAMS = ("passed", "filtered", "streams", "table", "fraud", "fraud_by_average", "endless_pattern")
 """Kinds of programs whose output is a stream."""
@@ -94,6 +97,20 @@ class Bench:
         Path(f"{plan['result']}.stop").touch()
         if process.wait(120):
             raise self.failed(plan)
+
+    def trickled(self, engine: str, plan: Plan, events: int, *, pause: float) -> Batches:
+        """A thousand events to get going, then one by one."""
+        first = load.events(1000, 100, per_second=PER_SECOND)
+        load.produce(self.client, plan["input"], first, 1000)
+        with self.process(engine, plan) as process:
+            self.wait_for(process, plan, 1000)
+            for number in range(events):
+                start = 2000 + number * 100
+                one = load.events(1, 100, per_second=PER_SECOND, start=start, seed=number)
+                load.produce(self.client, plan["input"], one, 1)
+                time.sleep(pause)
+            self.stop(process, plan)
+        return batches_of(plan)
 
     def failed(self, plan: Plan) -> JobError:
         log = self.folder / f"{Path(plan['result']).stem}.log"

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,16 @@ from pyspark.sql.streaming import StreamingQuery
 from riverrun.spark.progress import reports
 
 
-def tree_cpu(others: Iterable[int] = ()) -> float:
-    """CPU seconds of this process, the others, and everything below them."""
-    total = 0.0
+def tree_cpu(others: Iterable[int] = ()) -> dict[str, float]:
+    """CPU seconds of this process, the others, and everything below them: of JVMs, and the rest,
+    which is Python."""
+    found = {"JVM": 0.0, "Python": 0.0}
     for root in (os.getpid(), *others):
         for process in [psutil.Process(root), *psutil.Process(root).children(recursive=True)]:
-            try:
+            with suppress(psutil.NoSuchProcess):
                 times = process.cpu_times()
-                total += times.user + times.system
-            except psutil.NoSuchProcess:
-                pass
-    return total
+                found["JVM" if process.name() == "java" else "Python"] += times.user + times.system
+    return found
 
 
 class Meter:
@@ -42,7 +42,9 @@ class Meter:
             active = query.isActive
             for found in reports(query, self.last_batch):
                 self.last_batch = found["batchId"]
-                batches[self.last_batch] = {**_facts(found), "cpu": tree_cpu(self.processes)}
+                cpu = tree_cpu(self.processes)
+                spent = {"cpu": sum(cpu.values()), "cpu_of": cpu}
+                batches[self.last_batch] = {**_facts(found), **spent}
                 self._note(batches)
             if not active:
                 break

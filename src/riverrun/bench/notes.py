@@ -18,7 +18,7 @@ from riverrun.bench.report import Report
 
 MEASURES = (
     "events/s", "CPU us/event", "first batch, s", "first row, s", "memory, MB", "lines",
-    "p50, s", "p95, s", "p99, s",
+    "p50, s", "p95, s", "p99, s", "ms",
 )  # fmt: skip
 """What is measured of each run of an engine."""
 

@@ -58,6 +58,9 @@ def program(plan: dict[str, Any]) -> rr.App:
         views.where("ms >= 500").to(plan["output"])
     elif plan["kind"] in PATTERNS:
         views.match(PATTERNS[plan["kind"]]).to(plan["output"])
+    elif plan["kind"] == "twice":
+        counted = _counted(views, "tumbling", plan["emit"])
+        counted.group_by("views").agg(users=rr.count()).to(plan["output"])
     elif plan["kind"] == "sliding":
         _slid(views).to(plan["output"])
     else:

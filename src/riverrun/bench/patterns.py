@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from riverrun.bench import load, results, rules
-from riverrun.bench.harness import Bench
+from riverrun.bench.harness import PER_SECOND, Bench
 from riverrun.bench.report import Report
-from riverrun.bench.window import PER_SECOND
 from riverrun.config import Settings
 
 CLOSING = 1_000

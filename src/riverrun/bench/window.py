@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from riverrun.bench import load
-from riverrun.bench.harness import Batches, Bench, batches_of
+from riverrun.bench.harness import PER_SECOND, Batches, Bench, batches_of
 from riverrun.bench.report import Report
 from riverrun.config import Settings
-
-PER_SECOND = 2_000
-"""Events per second of event time: 20,000 per window, so that 100,000 keys give a row per event."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +49,6 @@ class WindowBench(Bench):
         medians = {}
         for engine in ("raw_spark", "ours"):
             topic = self.topic(f"empty-{engine}")
-            load.produce(self.client, topic, load.events(1000, 100, per_second=PER_SECOND), 1000)
             medians[engine] = statistics.median(self._trickle(engine, topic))
             self.report.figures[f"{engine}: nearly empty batch, s"] = medians[engine]
         ratio = medians["ours"] / medians["raw_spark"]
@@ -61,17 +56,8 @@ class WindowBench(Bench):
 
     def _trickle(self, engine: str, topic: str) -> list[float]:
         plan = self.plan(topic, f"{engine}-empty", once=False)
-        with self.process(engine, plan) as process:
-            self.wait_for(process, plan, 1000)
-            for number in range(12):
-                one = load.events(
-                    1, 100, per_second=PER_SECOND, start=2000 + number * 100, seed=number
-                )
-                load.produce(self.client, topic, one, 1)
-                time.sleep(1.5)
-            self.stop(process, plan)
-        small = [b["seconds"] for b in batches_of(plan) if 0 < b["events"] < 10]
-        return small[2:]
+        batches = self.trickled(engine, plan, 12, pause=1.5)
+        return [b["seconds"] for b in batches if 0 < b["events"] < 10][2:]
 
     def state_cost(self) -> None:
         """The same batch against little and against much state."""

@@ -41,6 +41,7 @@ def command() -> None:
     riverrun bench speed --peers pyflink,kstreams,quix,bytewax,pathway,spark
     riverrun bench restart
     riverrun bench profile
+    riverrun bench batch
     riverrun bench versions ../before/src
     riverrun bench report docs/benchmarks
     """
@@ -283,6 +284,21 @@ def profile(**asked: Any) -> None:
     riverrun bench profile --small
     """
     _measure("profile", **asked)
+
+
+@command.command()
+@measured
+def batch(**asked: Any) -> None:
+    """What a batch costs whatever is in it: the parts of a nearly empty one, in milliseconds.
+
+    An event every 0.7 seconds to a program without state, one with a windowed count, and one that
+    counts the counts, with two exchanges. Medians of what Spark tells of each batch; CPU is that of
+    all processes from one batch to the next. Takes about 2 minutes.
+
+    \b
+    riverrun bench batch --small
+    """
+    _measure("batch", **asked)
 
 
 @command.command()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from pathlib import Path
 
 from riverrun import private
 
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms128m"
 """The JVM moves few fat rows: the optimising compiler and the parallel collector only cost."""
+
+SOCKETS = "sockets"
+"""A link to the folder of connections."""
 
 LOG4J = """rootLogger.level = warn
 rootLogger.appenderRef.out.ref = out
@@ -31,3 +35,19 @@ def temporary_option(folder: Path) -> str:
     shuffles: they go now."""
     shutil.rmtree(folder / "work", ignore_errors=True)
     return f"-Djava.io.tmpdir={private.folder(folder / 'work' / 'tmp')}"
+
+
+def socket_folder(folder: Path) -> Path:
+    """Where connections to Python workers are. Their paths may have 107 characters and no more, so
+    it is none of ours, but ours knows it; that of a run that was killed goes now."""
+    remove_sockets(folder)
+    made = Path(tempfile.mkdtemp(prefix="riverrun-"))
+    (folder / SOCKETS).symlink_to(made)
+    return made
+
+
+def remove_sockets(folder: Path) -> None:
+    link = folder / SOCKETS
+    if link.is_symlink():
+        shutil.rmtree(link.readlink(), ignore_errors=True)
+        link.unlink()

@@ -35,7 +35,13 @@ from riverrun.embedded.java import Java
 from riverrun.errors import ServerError
 from riverrun.spark import executors, properties, switchboard, zygote
 from riverrun.spark.far_jars import far_jars
-from riverrun.spark.jvm import JVM, log_option, temporary_option
+from riverrun.spark.jvm import (
+    JVM,
+    log_option,
+    remove_sockets,
+    socket_folder,
+    temporary_option,
+)
 
 SHELL = "pyspark-shell"
 """The last argument of Spark's JVM."""
@@ -86,6 +92,7 @@ class Spark:
         if self.draft is not None:
             class_archive.settle(self.draft, whole=code == 0)
         shutil.rmtree(self.folder / "work", ignore_errors=True)
+        remove_sockets(self.folder)
 
 
 def _closed(process: subprocess.Popen[bytes], patience: int) -> int:
@@ -121,7 +128,7 @@ def start(
     zygotes = priority.giving_way(nice, partial(zygote.start, folder))
     python = str(zygotes or _plain_python(folder))
     if local(settings.master):
-        wanted |= _on_this_machine(settings.master)
+        wanted |= _on_this_machine(settings.master, folder)
         os.environ["POLARS_MAX_THREADS"] = "1"
     else:
         wanted |= _on_a_cluster(settings, folder, program, class_archive.options(archive))
@@ -184,14 +191,14 @@ EXECUTORS = {
 }
 
 
-def _on_this_machine(master: str) -> dict[str, str]:
+def _on_this_machine(master: str, folder: Path) -> dict[str, str]:
     parallel = str(cores(master))
     return {
         "spark.sql.shuffle.partitions": parallel,
         "spark.default.parallelism": parallel,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.python.daemon.module": switchboard.__name__,
+        **switchboard.wanted(socket_folder(folder)),
         "spark.shuffle.compress": "false",
         "spark.shuffle.spill.compress": "false",
     }

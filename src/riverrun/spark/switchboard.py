@@ -5,6 +5,10 @@ what they need in another process than the last time: pages, a consumer, a produ
 transactions. Here a connection of Spark's belongs to no process. When a task comes on one, its
 number, which is sent first, is looked at, and the connection is handed to the process that had the
 tasks of that number before.
+
+Connections are files that only their owner opens. Over TCP a task begins 40 ms late: Spark sends it
+in several small pieces, of which the second waits for the first to be acknowledged, and the system
+takes that long to do so where nothing is answered.
 """
 
 from __future__ import annotations
@@ -19,13 +23,14 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from pyspark import daemon
-from pyspark.serializers import UTF8Deserializer, read_int, write_int, write_with_length
+from pyspark.serializers import read_int, write_int, write_with_length
+
+from riverrun import private
 
 LISTENING = 1024
-PATIENCE = 10
-"""Seconds that whoever connects has to say who it is."""
 NUMBER = 4
 """Bytes of a task's number."""
 DONE = b"\0"
@@ -75,10 +80,8 @@ class Switchboard:
     def _connect(self) -> None:
         worker = self._fork()  # before there is a connection, which it would keep open
         connection, _ = self.listener.accept()
-        if not _let_in(connection, worker.pid):
-            connection.close()
-            self._end(worker)
-            return
+        with connection.makefile("wb", buffering=0) as stream:
+            write_int(worker.pid, stream)
         line = Line(connection, worker.pid)
         self.lines.append(line)
         self._listen(line)
@@ -185,21 +188,6 @@ class Switchboard:
         os._exit(0)
 
 
-def _let_in(connection: socket.socket, pid: int) -> bool:
-    """Whether it is Spark."""
-    connection.settimeout(PATIENCE)
-    try:
-        with connection.makefile("rwb", buffering=0) as stream:
-            write_int(pid, stream)
-            secret = os.environ["PYTHON_WORKER_FACTORY_SECRET"]
-            known = bool(UTF8Deserializer().loads(stream) == secret)
-            write_with_length(b"ok" if known else b"err", stream)
-    except (OSError, EOFError):
-        return False
-    connection.settimeout(None)
-    return known
-
-
 def work(channel: socket.socket) -> None:
     """Tasks one after the other; one that fails is the last."""
     while True:
@@ -217,6 +205,15 @@ def work(channel: socket.socket) -> None:
         gc.collect()
 
 
+def wanted(sockets: Path) -> dict[str, str]:
+    """What Spark is to be told; without it, it has a daemon of its own, over TCP."""
+    return {
+        "spark.python.daemon.module": __name__,
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.dir": str(sockets),
+    }
+
+
 def end_all(*_: object) -> None:
     """This process, and all that it has started."""
     os.killpg(0, signal.SIGKILL)
@@ -227,18 +224,19 @@ def _on(setting: str) -> bool:
 
 
 def main() -> None:
-    if "SPARK_REUSE_WORKER" not in os.environ or _on("PYTHON_UNIX_DOMAIN_ENABLED"):
-        daemon.manager()  # it is asked for something else
+    if not _on("PYTHON_UNIX_DOMAIN_ENABLED") or "SPARK_REUSE_WORKER" not in os.environ:
+        daemon.manager()  # somebody has asked for something else
         return
     os.setpgid(0, 0)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, end_all)
-    ipv6 = _on("SPARK_PREFER_IPV6")
-    family, host = (socket.AF_INET6, "::1") if ipv6 else (socket.AF_INET, "127.0.0.1")
-    listener = socket.socket(family)
-    listener.bind((host, 0))
+    folder = os.environ["PYTHON_WORKER_FACTORY_SOCK_DIR"]
+    address = str(Path(folder) / f"workers-{os.getpid()}.sock")
+    listener = socket.socket(socket.AF_UNIX)
+    with private.by_default():
+        listener.bind(address)
     listener.listen(LISTENING)
-    write_int(listener.getsockname()[1], sys.stdout.buffer)
+    write_with_length(address.encode(), sys.stdout.buffer)
     sys.stdout.buffer.flush()
     Switchboard(listener).serve()
 

@@ -29,7 +29,7 @@ from riverrun.embedded import connect, kafka, postgres
 from riverrun.kafka.browse import Browser
 from riverrun.testing import Driver
 
-PATIENCE = 90.0
+PATIENCE = 180.0
 SECRET = "s3cret:/#1"
 TABLES = """
 CREATE TABLE accounts (id int PRIMARY KEY, name text, amount numeric(12,2), body text);

@@ -100,7 +100,9 @@ def test_rules_that_come_while_a_job_runs_and_is_killed_find_what_the_driver_fin
             [changed] = Client(door.url).rules("ruled.fraud").add(LOWER, timeout="1 minute")
         assert (changed.version, changed.state) == (2, "in effect")
         outcome = riverrun("rules", "remove", "ruled", "nobody", "--timeout", "0")
-        assert "no answer within 0 seconds: the last is record " in outcome.err
+        # a job that is quick has answered by then
+        late = "no answer within 0 seconds: the last is record " in outcome.err
+        assert late or outcome.out.startswith("rule nobody: refused: there is no rule 'nobody'")
         assert outcome.code == 2
         send(payments(2))
         run.until(2 * PART + 1)

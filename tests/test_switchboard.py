@@ -23,7 +23,9 @@ from pyspark.serializers import read_int, write_int
 
 def main(infile, outfile):
     number, what = read_int(infile), read_int(infile)
-    if what == 1:
+    if what == 3:
+        os.system("sleep 20 &")
+    if what in (1, 3):
         os._exit(9)
     write_int(os.getpid(), outfile)
     outfile.flush()
@@ -35,7 +37,7 @@ worker.main = main
 from riverrun.spark import switchboard
 switchboard.main()
 """
-ENDS, FAILS = 1, 2
+ENDS, FAILS, LEAVES = 1, 2, 3
 
 
 class Spark:
@@ -143,6 +145,26 @@ def test_a_process_that_ends_amid_a_task_ends_its_line_and_no_other(spark: Spark
     assert other.closed()
     assert one.whole(0) != home
     assert spark.line().whole(2) > 0
+
+
+def test_what_a_task_has_started_does_not_keep_its_line_open(spark: Spark) -> None:
+    line = spark.line()
+    line.socket.sendall(struct.pack("!ii", 0, LEAVES))
+    line.socket.settimeout(10)  # it lives for 20 seconds
+    assert line.closed()
+
+
+def test_processes_that_die_while_a_task_comes_are_replaced(spark: Spark) -> None:
+    lines = [spark.line(), spark.line()]
+    homes = [line.whole(number) for number, line in enumerate(lines)]
+    os.kill(spark.process.pid, signal.SIGSTOP)
+    lines[0].socket.sendall(struct.pack("!ii", 0, 0))
+    for pid in homes:
+        os.kill(pid, signal.SIGKILL)
+    os.kill(spark.process.pid, signal.SIGCONT)
+    assert lines[0].number() not in homes
+    lines[0].end()
+    assert lines[1].whole(1) not in homes
 
 
 def test_a_task_that_fails_is_the_last_of_its_process_and_its_line(spark: Spark) -> None:

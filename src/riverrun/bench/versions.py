@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from riverrun.bench import load
@@ -53,12 +54,14 @@ class VersionsBench(Bench):
             if before is not None:
                 os.environ["PYTHONPATH"] = before
 
-    def window(self, turns: int) -> None:
+    def views(self, turns: int) -> None:
+        """The windowed count, and rows that only pass."""
         count = self.sizes.events
         topic = self.topic("versions-views")
         values = load.events(count, self.sizes.keys, per_second=2000)
         load.produce(self.client, topic, values, count)
-        self._pairs("window", "ours", turns, lambda name: self.plan(topic, name, once=True))
+        for what, kind in (("window", "tumbling"), ("passed", "passed")):
+            self._pairs(what, "ours", turns, partial(self.plan, topic, once=True, kind=kind))
 
     def joins(self, turns: int) -> None:
         count = self.sizes.pairs
@@ -98,6 +101,6 @@ def _interval(ratios: list[float]) -> tuple[float, float]:
 def bench(settings: Settings, sizes: Sizes, other: Path, turns: int) -> Report:
     with tempfile.TemporaryDirectory(prefix="riverrun-bench-") as folder:
         running = VersionsBench(settings, sizes, other, Path(folder))
-        running.window(turns)
+        running.views(turns)
         running.joins(turns)
         return running.report

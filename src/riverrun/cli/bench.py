@@ -227,13 +227,14 @@ def search(**asked: Any) -> None:
               help="Only this; may be given again.")  # fmt: skip
 @click.option("--latency", is_flag=True, help="Instead: how long an event takes, by rate.")
 def speed(peers: str, kinds: tuple[str, ...], latency: bool, **asked: Any) -> None:
-    """The same work in other systems: a filter, a windowed count, a join with a table.
+    """A filter, a windowed count, a join with a table: of riverrun alone, or next to other systems.
 
-    2 million events in a topic of 4 partitions, keyed by user, results to Kafka; each system in an
-    environment of its own, which is made the first time, with what makes it durable switched on.
+    2 million events in a topic of 4 partitions, keyed by user, results to Kafka. Each of --peers
+    runs in an environment of its own, which is downloaded the first time (up to 1.5 GB, into the
+    folder `peers` of riverrun's cache), with checkpoints, recovery or transactions as it has them.
     Results are compared with what Polars computes of all events at once. Events a second and CPU
-    are those after the first rows; memory is the most that all processes had. Takes about 5
-    minutes, and as many for each system.
+    are counted from a program's first rows to its last ones; memory is the most that all its
+    processes had. Takes about 2 minutes, and 3 to 15 more for each system.
 
     With --latency: from the moment that an event is sent until a reader of committed records has
     its result; a filter, and 10-second windows of 1,000 keys that tell every change; 1,000, 10,000
@@ -308,8 +309,9 @@ def batch(**asked: Any) -> None:
 def versions(other: Path, pairs: int, **asked: Any) -> None:
     """CPU per event of this version and of OTHER, the folder src of another checkout.
 
-    The windowed count of `bench window` and the streams of `bench joins`, in turns over the same
-    records; the median of the ratios, and the interval that it lies in. Takes about 15 minutes.
+    The windowed count of `bench window`, rows that only pass, and the streams of `bench joins`, in
+    turns over the same records; the median of the ratios, and the interval that it lies in. Takes
+    about 15 minutes.
 
     \b
     git worktree add ../before v0.1.0

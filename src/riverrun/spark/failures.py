@@ -20,7 +20,14 @@ CODES = {
 
 
 FULL = "No space left on device"
-WORKER_ENDED = "Python worker exited unexpectedly"
+ENDED = {
+    "Python worker exited unexpectedly": (
+        "a Python worker has ended: its code or somebody has killed it, or it took too much memory"
+    ),
+    "java.io.IOException: Stream closed": "the daemon of Python workers has ended",
+    "\nSystemExit": "the program's code has called sys.exit()",
+}
+"""Signs of a process that has ended, and what to say."""
 JVM_ENDED = "Spark's JVM has ended"
 
 
@@ -48,9 +55,10 @@ def from_text(text: str) -> RiverrunError:
         # any other: a code of an operator of one's own
         return CODES.get(own[2], JobError)(own[1], **details)
     python = re.findall(r"^(?:\w+\.)*(\w*(?:Error|Exception|Interrupt)): (.+)$", text, re.MULTILINE)
-    if WORKER_ENDED in text:
-        got = "a Python worker has ended: its code has killed it, or it took too much memory"
-        return JobError("the job stopped", got=got, hint="the whole story is in the log")
+    for sign, what in ENDED.items():
+        if sign in text:
+            hint = "the next run repeats the batch; the whole story is in the log"
+            return JobError("the job stopped", got=what, hint=hint)
     if FULL in text:
         return JobError("the disk is full", got=FULL, hint="make room, and run it again")
     first = text.strip().splitlines()[0].partition("terminated with exception: ")

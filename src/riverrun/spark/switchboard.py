@@ -27,6 +27,7 @@ from pathlib import Path
 
 from pyspark import daemon
 from pyspark.serializers import read_int, write_int, write_with_length
+from pyspark.util import enable_faulthandler
 
 from riverrun import private
 
@@ -71,14 +72,19 @@ class Switchboard:
     def serve(self) -> None:
         while True:
             for key, _ in self.waiting.select():
-                if key.fd in self.waiting.get_map():  # another one may have ended it
+                # what was done before may have ended it, and begun another with its number
+                if self.waiting.get_map().get(key.fd) is key:
                     key.data()
 
     def _await(self, what: object, then: Callable[[], None]) -> None:
         self.waiting.register(what, selectors.EVENT_READ, then)  # type: ignore[arg-type]
 
     def _connect(self) -> None:
-        worker = self._fork()  # before there is a connection, which it would keep open
+        try:
+            worker = self._fork()  # before there is a connection, which it would keep open
+        except OSError:  # the system has no room: Spark is told by the end of its connection
+            self.listener.accept()[0].close()
+            return
         connection, _ = self.listener.accept()
         with connection.makefile("wb", buffering=0) as stream:
             write_int(worker.pid, stream)
@@ -181,7 +187,8 @@ class Switchboard:
                 each.close()
             with open(os.devnull, "rb") as nothing:
                 os.dup2(nothing.fileno(), 0)
-            work(channel)
+            with enable_faulthandler():
+                work(channel)
         except BaseException:
             traceback.print_exc()
             os._exit(1)
@@ -191,7 +198,11 @@ class Switchboard:
 def work(channel: socket.socket) -> None:
     """Tasks one after the other; one that fails is the last."""
     while True:
-        _, lines, _, _ = socket.recv_fds(channel, 1, 1)
+        try:
+            # what a task starts does not keep Spark's connection open
+            _, lines, _, _ = socket.recv_fds(channel, 1, 1, socket.MSG_CMSG_CLOEXEC)
+        except ConnectionError:
+            return
         if not lines:
             return
         with socket.socket(fileno=lines[0]) as line:
@@ -229,6 +240,7 @@ def main() -> None:
         return
     os.setpgid(0, 0)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, end_all)
     folder = os.environ["PYTHON_WORKER_FACTORY_SOCK_DIR"]
     address = str(Path(folder) / f"workers-{os.getpid()}.sock")

@@ -161,6 +161,8 @@ def test_processes_that_die_while_a_task_comes_are_replaced(spark: Spark) -> Non
     lines[0].socket.sendall(struct.pack("!ii", 0, 0))
     for pid in homes:
         os.kill(pid, signal.SIGKILL)
+    while any(map(_lives, homes)):
+        time.sleep(0.01)
     os.kill(spark.process.pid, signal.SIGCONT)
     assert lines[0].number() not in homes
     lines[0].end()

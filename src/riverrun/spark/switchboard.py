@@ -199,12 +199,12 @@ def work(channel: socket.socket) -> None:
     """Tasks one after the other; one that fails is the last."""
     while True:
         try:
-            # what a task starts does not keep Spark's connection open
-            _, lines, _, _ = socket.recv_fds(channel, 1, 1, socket.MSG_CMSG_CLOEXEC)
+            _, lines, _, _ = socket.recv_fds(channel, 1, 1)
         except ConnectionError:
             return
         if not lines:
             return
+        os.set_inheritable(lines[0], False)  # what a task starts would keep it open
         with socket.socket(fileno=lines[0]) as line:
             if daemon.worker(line, True):
                 with suppress(OSError):  # until Spark has taken note

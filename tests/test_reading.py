@@ -12,12 +12,13 @@ from confluent_kafka import KafkaError, Producer
 
 from conftest import Command
 from riverrun.errors import RecordsGone
-from riverrun.kafka import admin, direct_consuming, ranges
+from riverrun.kafka import admin, direct_consuming, direct_headers, ranges
 from riverrun.kafka.browse import Browser
 from riverrun.kafka.consuming import Consuming, Taken
 from riverrun.kafka.direct_consuming import DirectConsuming
 from riverrun.kafka.librdkafka import way_of, why_not
 from riverrun.kafka.ranges import RangeReader
+from riverrun.kafka.records import HEADERS
 from riverrun.kafka.topics import KafkaTopics
 from riverrun.partitions import Partition, Range
 
@@ -136,16 +137,53 @@ def test_messages_are_given_back_one_by_one_where_a_list_is_not_known(broker, mo
     assert {number: contents(rows) for number, rows in found.items()} == expected
 
 
+def odd_headers(count: int, seed: int) -> list[list[tuple[str, bytes | None]]]:
+    chosen = random.Random(seed)
+
+    def one() -> tuple[str, bytes | None]:
+        size = chosen.choice([None, 0, 1, 12, 13, 63, 64, 8191, 8192])
+        name = chosen.choice(["", "a", "trace", "übung", "n" * 200])
+        return name, None if size is None else chosen.randbytes(size)
+
+    return [[one() for _ in range(chosen.choice([0, 0, 1, 2, 5]))] for _ in range(count)]
+
+
 @broker_needed
-def test_headers_are_read_the_public_way(broker):
-    admin.create_topic(broker, "reading-headers", partitions=1)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_headers_read_alike(broker, seed):
+    topic, count = f"reading-headers-{seed}", 3000
+    admin.create_topic(broker, topic, partitions=1)
     producer = Producer(broker)
-    producer.produce("reading-headers", b"v", headers=[("a", b"\xff"), ("a", b"2"), ("b", None)])
+    wanted = odd_headers(count, seed)
+    for (key, value), headers in zip(odd_records(count, seed), wanted, strict=True):
+        producer.produce(topic, value, key, headers=headers)
+        producer.poll(0)
+    assert producer.flush(30) == 0
+    direct, public = (
+        read(broker, topic, way, headers=True, partitions=1)[0] for way in ("direct", "public")
+    )
+    assert direct.select([*NAMES, "__headers"]).equals(public.select([*NAMES, "__headers"]))
+    found = [each or [] for each in direct["__headers"].to_pylist()]
+    assert [[(h["name"], h["value"]) for h in each] for each in found] == wanted
+
+
+@broker_needed
+def test_where_headers_are_not_where_they_were_the_public_functions_are_asked(broker, monkeypatch):
+    admin.create_topic(broker, "reading-other-headers", partitions=1)
+    producer = Producer(broker)
+    producer.produce(
+        "reading-other-headers", b"v", headers=[("a", b"\xff"), ("a", b"2"), ("b", None)]
+    )
     producer.flush()
-    [found] = read(broker, "reading-headers", "direct", headers=True, partitions=1).values()
-    assert [tuple(each.values()) for each in found["__headers"][0].as_py()] == [
-        ("a", b"\xff"), ("a", b"2"), ("b", None),
-    ]  # fmt: skip
+    for wrong in (lambda *_: False, lambda *_: True):
+        monkeypatch.setattr(direct_headers, "_behind", wrong)
+        monkeypatch.setattr(direct_headers, "_parsed", lambda at, size: pa.nulls(len(at), HEADERS))
+        [found] = read(
+            broker, "reading-other-headers", "direct", headers=True, partitions=1
+        ).values()
+        assert [tuple(each.values()) for each in found["__headers"][0].as_py()] == [
+            ("a", b"\xff"), ("a", b"2"), ("b", None),
+        ]  # fmt: skip
 
 
 def _in_child(client, queue):

@@ -5,9 +5,9 @@ one view of the address space; Arrow's binary_view, which may point anywhere, co
 values. The library is the one inside confluent_kafka's wheel: it keeps doing TLS, SASL, leaders,
 retries, decompression and transactions.
 
-Two things are not in its public header: where a message has its timestamp, and the list that
-`rd_kafka_messages_destroy` takes. Both are compared with what public functions say; where they
-differ, those are called once per record instead.
+Three things are not in its public header: where a message has its timestamp, where it has its
+headers, and the list that `rd_kafka_messages_destroy` takes. All are compared with what public
+functions say; where they differ, those are called once per record instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from itertools import repeat
 from types import TracebackType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,24 +25,21 @@ from confluent_kafka import KafkaError
 
 from riverrun.errors import BrokerError
 from riverrun.kafka.consuming import AT_MOST, SETTINGS, Consuming, Taken, runs
+from riverrun.kafka.copying import Numbers, copied, slices
+from riverrun.kafka.direct_headers import Headers
 from riverrun.kafka.librdkafka import Library, Pointer
 from riverrun.partitions import Partition
 
-WORDS = 13
-"""Of a message that are looked at, of 8 bytes each."""
-ERROR, TOPIC, PARTITION, VALUE, VALUE_SIZE, KEY, KEY_SIZE, OFFSET, TIMESTAMP = (*range(8), 12)
-"""The place of each field among them. The last one is not public."""
+WORDS, WITH_HEADERS = 13, 17
+"""Of a message that are looked at, of 8 bytes each, and if its headers are wanted."""
+ERROR, TOPIC, PARTITION, VALUE, VALUE_SIZE, KEY, KEY_SIZE, OFFSET = range(8)
+TIMESTAMP, HEADERS_SIZE, HEADERS = 12, 15, 16
+"""The place of each field among them. These last ones are not public."""
 
 BETWEEN = 16
 """Bytes at most between a record's key and its value: the size of the value."""
-INLINE = 12
-"""A view that is not longer holds the bytes itself."""
-WINDOW = 30
-"""Bits of a view's offset: there is a buffer for each GB of memory that has messages in it."""
 TOGETHER = 1 << 30
 """Bytes that are copied at once: offsets of Arrow's columns have 31 bits."""
-
-Numbers = np.ndarray[Any, Any]
 
 
 class _Functions(Library):
@@ -89,20 +86,23 @@ class _Functions(Library):
 class _Memory:
     """The address space: at each eighth byte, the words of a message that begins there."""
 
-    __array_interface__: ClassVar[Mapping[str, Any]] = {
-        "version": 3,
-        "data": (8, True),  # read only
-        "shape": ((1 << 45) - WORDS,),
-        "strides": (8,),
-        "typestr": f"|V{8 * WORDS}",
-    }
+    def __init__(self, words: int) -> None:
+        self.__array_interface__: Mapping[str, Any] = {
+            "version": 3,
+            "data": (8, True),  # read only
+            "shape": ((1 << 45) - words,),
+            "strides": (8,),
+            "typestr": f"|V{8 * words}",
+        }
 
 
 class DirectConsuming(Consuming):
     """A consumer of its own. It lives as long as its process."""
 
-    def __init__(self, client: Mapping[str, str]) -> None:
-        self.library, self.memory = _Functions(), np.asarray(_Memory())
+    def __init__(self, client: Mapping[str, str], *, headers: bool = False) -> None:
+        self.words = WITH_HEADERS if headers else WORDS
+        self.library, self.memory = _Functions(), np.asarray(_Memory(self.words))
+        self.headers = Headers(self.library) if headers else None
         self.topic = ""
         self.handle = self._made({**client, **SETTINGS})
         self.library.poll_set_consumer(self.handle)
@@ -144,7 +144,7 @@ class DirectConsuming(Consuming):
     def take(self, most: int) -> Taken:
         with _Messages(self.library, self.messages, most) as pointers:
             # one row of words for each message
-            words = self.memory[(pointers - 8) >> 3].view(np.int64).reshape(-1, WORDS)
+            words = self.memory[(pointers - 8) >> 3].view(np.int64).reshape(-1, self.words)
             good = words[:, ERROR].astype(np.int32) == 0
             taken = Taken([], [], [])
             if not good.all():
@@ -174,14 +174,16 @@ class DirectConsuming(Consuming):
             parts = (slice(None, half), slice(half, None))
             return pa.concat_tables([self._columns(pointers[p], words[p]) for p in parts])
         keys, values = _contents(*fields[[KEY, KEY_SIZE, VALUE, VALUE_SIZE]])
-        return pa.table(
-            {
-                "__value": values,
-                "__key": keys,
-                "__timestamp": self._timestamps(pointers, fields[TIMESTAMP]),
-                "__offset": fields[OFFSET],
-            }
-        )
+        columns = {
+            "__value": values,
+            "__key": keys,
+            "__timestamp": self._timestamps(pointers, fields[TIMESTAMP]),
+            "__offset": fields[OFFSET],
+        }
+        if self.headers is not None:
+            behind = fields[[VALUE, VALUE_SIZE, HEADERS_SIZE, HEADERS]]
+            columns["__headers"] = self.headers.read(pointers, *behind)
+        return pa.table(columns)
 
     def _timestamps(self, pointers: Numbers, found: Numbers) -> Numbers:
         """What is there, if it is what the public function says of some of them."""
@@ -229,40 +231,12 @@ def _contents(
     between = np.where(has_key & has_value, value - key - key_size, 0)
     if between.min() < 0 or between.max() > BETWEEN:  # as old brokers send it
         each = ((key, key_size), (value, value_size))
-        one, other = (_slices(*_copied(at, size), size, at == 0) for at, size in each)
+        one, other = (slices(*copied(at, size), size, at == 0) for at, size in each)
         return one, other
     begin = np.where(has_key, key, value)
     end = np.where(has_value, value + value_size, key + key_size)
     size = np.where(has_key | has_value, end - begin, 0)
-    data, starts = _copied(begin, size)
+    data, starts = copied(begin, size)
     at_value = np.where(has_value, starts + (value - begin), starts)
-    keys = _slices(data, starts, key_size, key == 0)
-    return keys, _slices(data, at_value, value_size, value == 0)
-
-
-def _copied(address: Numbers, size: Numbers) -> tuple[pa.Buffer, Numbers]:
-    """The bytes there, one after the other, and where each begins."""
-    views = np.zeros((len(address), 4), np.int32)  # size, first bytes, buffer, offset
-    windows = pa.array(address >> WINDOW).dictionary_encode()
-    views[:, 0], views[:, 2] = size, windows.indices
-    views[:, 3] = address & ((1 << WINDOW) - 1)
-    raw = views.view(np.uint8)
-    for short in np.flatnonzero((size <= INLINE) & (size > 0)).tolist():
-        content = c.string_at(int(address[short]), int(size[short]))
-        raw[short, 4:] = np.frombuffer(content.ljust(INLINE, b"\0"), np.uint8)
-    starts = (each.as_py() << WINDOW for each in windows.dictionary)
-    memory = [pa.foreign_buffer(start, (1 << 31) - 1) for start in starts]
-    found = pa.Array.from_buffers(
-        pa.binary_view(), len(views), [None, pa.py_buffer(views), *memory]
-    )
-    _, offsets, data = found.cast(pa.binary()).buffers()
-    return data, np.frombuffer(offsets, np.int32)[: len(address)].astype(np.int64)
-
-
-def _slices(data: pa.Buffer, start: Numbers, size: Numbers, null: Numbers) -> pa.Array:
-    """Every second of the values that begin and end where a slice does."""
-    offsets = np.zeros(2 * len(start) + 1, np.int32)
-    offsets[1::2], offsets[2::2] = start, start + size
-    values = pa.Array.from_buffers(pa.binary(), 2 * len(start), [None, pa.py_buffer(offsets), data])
-    wanted = np.arange(1, len(offsets), 2)
-    return values.take(pa.array(wanted, mask=null if null.any() else None))
+    keys = slices(data, starts, key_size, key == 0)
+    return keys, slices(data, at_value, value_size, value == 0)

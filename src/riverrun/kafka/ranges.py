@@ -109,12 +109,8 @@ class RangeReader:
     def consumer(self, *, headers: bool) -> Consuming:
         """What records are taken from; it is kept."""
         if headers not in self.consumers:
-            directly = self.way == "direct" and not headers
-            self.consumers[headers] = (
-                DirectConsuming(self.client)
-                if directly
-                else PublicConsuming(self.client, headers=headers)
-            )
+            kind = DirectConsuming if self.way == "direct" else PublicConsuming
+            self.consumers[headers] = kind(self.client, headers=headers)
         return self.consumers[headers]
 
     def _pieces(self, whole: Range, *, headers: bool) -> Iterator[dict[Partition, pa.Table]]:

@@ -35,7 +35,7 @@ TOPIC, VALUE, KEY, FLAGS, TIME = 2, 4, 5, 7, 8
 """Kinds of arguments, as rd_kafka_vtype_t numbers them."""
 COPY, ANY_PARTITION = 2, -1
 
-MOST, MOST_BYTES = 100_000, 64 << 20
+MOST, MOST_BYTES = 40_000, 64 << 20
 """Records that wait in the producer's queue, and their bytes: less than its own bounds, at which it
 would refuse one record and perhaps take the next."""
 AT_ONCE, AT_ONCE_BYTES = 5_000, 32 << 20

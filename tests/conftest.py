@@ -296,6 +296,7 @@ def riverrun(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     """Runs a command line: `riverrun("topics", "create", "a")`."""
     # a command adds the folder of its program, for what it starts: nobody after this test wants it
     monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+    monkeypatch.setattr(sys, "path", [*sys.path])
 
     def run(*arguments: str, stdin: str = "") -> Outcome:
         monkeypatch.setattr(sys, "argv", ["riverrun", *arguments])

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from riverrun.spark.memory import Freed
+
 ECHO = """
 import os, sys
 from pyspark import daemon, worker
@@ -221,3 +223,19 @@ def _lives(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def test_what_a_task_took_of_memory_goes_back_after_it():
+    freed = Freed()
+    held = [os.urandom(100_000) for _ in range(2_000)]
+    between = held[::20]  # holes are left, of which the C library gives nothing back by itself
+    del held
+    before = _anonymous()
+    freed.give_back()
+    assert before - _anonymous() > 100 << 20
+    assert len(between) == 100
+
+
+def _anonymous() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("RssAnon:"))

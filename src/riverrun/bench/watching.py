@@ -57,7 +57,7 @@ class Watch:
         self.begun = time.monotonic()
         self.spent: dict[int, float] = {}
         """CPU of each process that was ever seen: those that have ended count, too."""
-        self.peak = 0.0
+        self.peak = 0
 
     def until(self, rows: int, *, patience: float, nudge: Callable[[], None]) -> Seen:
         """To the last row, at least `rows` of them. `nudge` is called each second in which none
@@ -68,17 +68,29 @@ class Watch:
             if now.rows > last.rows:
                 first, last = first if first.rows else now, now
             elif last.rows >= rows and now.at - last.at > QUIET:
-                return Seen(first, last, round(self.peak / 1e6))
+                return Seen(first, last, self.peak)
             if first.rows and last.rows < rows and now.at - max(last.at, nudged) > 1:
                 nudged = now.at
                 nudge()
             if now.at - measured > 1:
-                measured, self.peak = now.at, max(self.peak, self._memory())
+                measured, self.peak = now.at, max(self.peak, self.megabytes())
             if self.process.poll() is not None:
                 raise JobError(f"it ended by itself, after {last.rows:,} of {rows:,} rows")
             if now.at - last.at > patience:
                 raise JobError(f"{last.rows:,} of {rows:,} rows in {last.at:.0f} s, then no more")
             time.sleep(EVERY)
+
+    def first_row(self, patience: float = 120) -> float:
+        """Seconds from the start to the first row."""
+        while not (now := self._sample()).rows:
+            if self.process.poll() is not None or now.at > patience:
+                raise JobError(f"no row after {now.at:.0f} s")
+            time.sleep(0.02)
+        return now.at
+
+    def megabytes(self) -> int:
+        """Of memory, now: what its processes share is counted once."""
+        return round(sum(map(_proportional, self._processes())) / 1e6)
 
     def _sample(self) -> Sample:
         for each in self._processes():
@@ -94,9 +106,6 @@ class Watch:
             root = psutil.Process(self.process.pid)
             return [root, *root.children(recursive=True)]
         return []
-
-    def _memory(self) -> float:
-        return sum(map(_proportional, self._processes()))
 
 
 def _proportional(process: psutil.Process) -> float:

@@ -42,6 +42,7 @@ def command() -> None:
     riverrun bench restart
     riverrun bench profile
     riverrun bench batch
+    riverrun bench start
     riverrun bench versions ../before/src
     riverrun bench report docs/benchmarks
     """
@@ -300,6 +301,22 @@ def batch(**asked: Any) -> None:
     riverrun bench batch --small
     """
     _measure("batch", **asked)
+
+
+@command.command()
+@measured
+def start(**asked: Any) -> None:
+    """How long a small program takes to its first result, and what it holds in memory at rest.
+
+    A filter and a windowed count of 1,000 events that are there, each started five times with
+    `riverrun run --fresh`, the broker running: seconds from the start of the process until a reader
+    of committed records could have the first row. After a minute without events, the memory of all
+    its processes (what they share is counted once). Takes about 4 minutes.
+
+    \b
+    riverrun bench start --small
+    """
+    _measure("start", **asked)
 
 
 @command.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -75,8 +76,9 @@ class RangeReader:
                 headers = any(each.partition.topic in with_headers for each in given)
                 names = {each.partition.real: each.partition for each in given}
                 ranges = [each._replace(partition=each.partition.real) for each in given]
-                for found in self._whole_or_pieces(ranges, headers=headers):
-                    yield {names[partition]: rows for partition, rows in found.items()}
+                renamed = partial(_renamed, names)
+                # not with a name for each, which would hold it while the next one is read
+                yield from map(renamed, self._whole_or_pieces(ranges, headers=headers))
         finally:
             for consumer in self.consumers.values():
                 consumer.assign({})
@@ -175,6 +177,12 @@ class RangeReader:
             if end < unfinished[partition].end:
                 return _cut_off(partition, unfinished[partition], end)
         return unreachable(self.client, f"no answer for {OUTAGE:.0f} s")
+
+
+def _renamed(
+    names: Mapping[Partition, Partition], found: Mapping[Partition, pa.Table]
+) -> dict[Partition, pa.Table]:
+    return {names[partition]: rows for partition, rows in found.items()}
 
 
 def _bytes(column: pa.ChunkedArray) -> int:

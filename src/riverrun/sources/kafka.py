@@ -78,10 +78,9 @@ class KafkaSource(Source):
             AnswerTopic(self.client, application).send(parts)
 
     def lots(self, ranges: Sequence[Range], with_headers: frozenset[str]) -> Iterator[Lot]:
-        for found in self._reader.read(ranges_per_lot(ranges), with_headers):
-            lot = lot_of(found)
-            if lot is not None:
-                yield lot
+        # no name here holds a lot while the next one is read
+        found = self._reader.read(ranges_per_lot(ranges), with_headers)
+        return filter(None, map(lot_of, found))
 
     def originals(self, places: list[RecordPlace]) -> dict[RecordPlace, Original]:
         wanted = set(places)

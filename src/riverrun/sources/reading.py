@@ -24,7 +24,10 @@ def read_ranges(
     for lot in source.lots(ranges, headers):
         reading = reader.read(lot, now)
         said.add(reading.said)
-        yield [*reading.chunks, reading.counts.chunk()]
+        leaving = [*reading.chunks, reading.counts.chunk()]
+        del lot, reading  # the next one is read before these names are given again
+        yield leaving
+        del leaving
     highs = {str(who): high for who, high in said.highs.items() if who.topic in program.topics}
     ends = {str(each.partition): each.end for each in ranges} | now.stands
     status = Status(tick=now.tick, control=said.control, paused=said.paused, highs=highs, ends=ends)

@@ -30,6 +30,7 @@ from pyspark.serializers import read_int, write_int, write_with_length
 from pyspark.util import enable_faulthandler
 
 from riverrun import private
+from riverrun.spark.memory import Freed
 
 LISTENING = 1024
 NUMBER = 4
@@ -197,6 +198,7 @@ class Switchboard:
 
 def work(channel: socket.socket) -> None:
     """Tasks one after the other; one that fails is the last."""
+    freed = Freed()
     while True:
         try:
             _, lines, _, _ = socket.recv_fds(channel, 1, 1)
@@ -214,6 +216,7 @@ def work(channel: socket.socket) -> None:
         with suppress(OSError):
             channel.send(DONE)
         gc.collect()
+        freed.give_back()
 
 
 def wanted(sockets: Path) -> dict[str, str]:

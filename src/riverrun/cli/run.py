@@ -14,6 +14,7 @@ from riverrun.cli.live import graceful
 from riverrun.cli.program_file import load_app
 from riverrun.cli.restarting import supervised
 from riverrun.config import LogForm, Poison, Settings, load
+from riverrun.spark import early
 
 
 @click.command("run", cls=Logged)
@@ -66,6 +67,7 @@ def command(
     if restart:
         name = load_app(program).name  # a mistake in it is told at once
         raise SystemExit(supervised(settings.checkpoint_of(name), poison))
+    early.begin()
     with graceful() as stopping:
         app = load_app(program)
         view = view_of(app.name, as_json=as_json, every_clock=every_clock)

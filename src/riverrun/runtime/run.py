@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,9 @@ FAR_LOOK = 2.0
 """Seconds between looks, at what is here and at what is far."""
 LONG = 5.0
 """Seconds without a first batch after which somebody may wonder."""
+AT_REST = 20.0
+"""Seconds without a batch after which memory goes back to the system."""
+FIRST_END = "; this first time it keeps its classes for later starts, which takes a while"
 DRAIN_WITHIN = 60
 """Seconds that a batch has to end after the application was told to stop."""
 
@@ -100,6 +104,8 @@ class Running:
         self.waiting: list[str] = []
         self.broker: BrokerWatch | None = None
         self.began_at: float | None = time.monotonic()
+        self.last_seen: object = None
+        self.quiet_since = inf
         self.finished = False
         """Whether it came to its end by itself: all that there was is read."""
 
@@ -142,7 +148,17 @@ class Running:
                 self._tell_of_waiting()
                 self._tell_of_the_broker()
                 self._tell_of_the_first_batch(seen)
+                self._rest(seen)
                 time.sleep(WATCH)
+
+    def _rest(self, batch: object) -> None:
+        """Once after each batch that no other follows for a while."""
+        if batch != self.last_seen:
+            self.last_seen, self.quiet_since = batch, time.monotonic()
+        elif batch is not None and time.monotonic() - self.quiet_since > AT_REST:
+            assert self.launch.spark is not None
+            self.launch.spark.rest()
+            self.quiet_since = inf
 
     def _switch(self) -> None:
         """The places of results change: all up to X is committed, and nothing is planned."""
@@ -264,7 +280,7 @@ def started(
             with suppress(Py4JError, OSError):  # the JVM may have been ended with us
                 running.query.stop()
         finally:
-            tell("stopping Spark")
+            tell(f"stopping Spark{FIRST_END if spark.draft else ''}")
             spark.stop()
 
 

@@ -8,8 +8,15 @@ from pathlib import Path
 
 from riverrun import private
 
-JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms128m"
-"""The JVM moves few fat rows: the optimising compiler and the parallel collector only cost."""
+JVM = " ".join(
+    (
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "-XX:InitialHeapSize=48m -XX:MinHeapSize=16m",
+        "-XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20 -XX:-ShrinkHeapInSteps",
+    )
+)
+"""The JVM moves few fat rows: the optimising compiler and the parallel collector only cost. When it
+is asked to collect everything, at rest, what is free goes back to the system."""
 
 SOCKETS = "sockets"
 """A link to the folder of connections."""

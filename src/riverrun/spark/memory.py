@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,16 +19,17 @@ class Freed:
     """What this process holds for nobody."""
 
     def __init__(self) -> None:
-        self.trim: Callable[[int], int] | None = None
-        with suppress(OSError, AttributeError):  # another C library
-            self.trim = ctypes.CDLL(None).malloc_trim
         self.least = _resident()
 
     def give_back(self) -> None:
         """Takes some milliseconds, where there is much of it."""
-        if self.trim is not None and _resident() > self.least + GROWN:
-            self.trim(0)
-            self.least = _resident()
+        if _resident() > self.least + GROWN:
+            self.trim()
+
+    def trim(self) -> None:
+        with suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL(None).malloc_trim(0)
+        self.least = _resident()
 
 
 def _resident() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import re
@@ -33,7 +34,8 @@ from riverrun.config import Settings
 from riverrun.embedded import class_archive, priority
 from riverrun.embedded.java import Java
 from riverrun.errors import ServerError
-from riverrun.spark import executors, properties, switchboard, zygote
+from riverrun.spark import early, executors, properties, switchboard, zygote
+from riverrun.spark.converters import ask_numpy
 from riverrun.spark.far_jars import far_jars
 from riverrun.spark.jvm import (
     JVM,
@@ -42,6 +44,7 @@ from riverrun.spark.jvm import (
     socket_folder,
     temporary_option,
 )
+from riverrun.spark.memory import Freed
 
 SHELL = "pyspark-shell"
 """The last argument of Spark's JVM."""
@@ -77,6 +80,13 @@ class Spark:
     """The archive of its classes that the JVM will write as it ends, the first time."""
     parallel: int
     """How many tasks run at once."""
+
+    def rest(self) -> None:
+        """What batches have left in memory goes back to the system: none has come for a while."""
+        jvm: Any = self.session.sparkContext._jvm
+        jvm.System.gc()
+        gc.collect()
+        Freed().trim()
 
     def stop(self) -> None:
         """Ends Spark and its JVM. PySpark's own threads complain as they lose it: into the log."""
@@ -185,7 +195,7 @@ WANTED = {
 
 EXECUTORS = {
     "spark.executor.memory": "1g",
-    **{f"spark.executorEnv.{name}": value for name, value in zygote.WORKERS.items()},
+    **{f"spark.executorEnv.{name}": value for name, value in early.WORKERS.items()},
     "spark.log.level": "WARN",
     "spark.executor.syncLogLevel.enabled": "true",
 }
@@ -256,6 +266,7 @@ def _created(
     """With `gateway`, in a JVM of its own."""
     builder: Any = SparkSession.builder.appName(name)
     before = signal.getsignal(signal.SIGINT)
+    ask_numpy()
     try:
         if gateway is not None:
             builder = builder.master(master)

@@ -17,14 +17,15 @@ import runpy
 import selectors
 import signal
 import socket
-import subprocess
 import sys
+import traceback
 import warnings
 from pathlib import Path
 from typing import Any
 
 from riverrun import private
 from riverrun.embedded import priority
+from riverrun.spark import early
 
 PRELOAD = (
     "pandas", "pyarrow.compute", "pyarrow.ipc", "duckdb", "confluent_kafka.admin",
@@ -33,8 +34,6 @@ PRELOAD = (
     "pyspark.sql.worker.plan_data_source_read", "pyspark.sql.worker.write_into_data_source",
     "pyspark.sql.worker.python_streaming_sink_runner",
     "pyspark.sql.streaming.python_streaming_source_runner",
-    "pyspark.sql.streaming.transform_with_state_driver_worker",
-    "pyspark.sql.streaming.proto.StateMessage_pb2",
     "polars", "polars_hash",
     "riverrun.operators.registry", "riverrun.spark.exchange", "riverrun.spark.source",
     "riverrun.spark.switchboard", "riverrun.spark.writer",
@@ -42,14 +41,6 @@ PRELOAD = (
 """Modules whose import leaves nothing running. Polars has threads from then on, but they sleep, and
 hold no lock that a child would miss; those that compute start with the first query, in the child.
 """
-
-WORKERS = {
-    "OPENBLAS_NUM_THREADS": "1",
-    # what a lot takes is given back to all threads, and to the system; else each keeps its most
-    "MALLOC_ARENA_MAX": "2",
-    "ARROW_DEFAULT_MEMORY_POOL": "system",
-}
-"""The environment of Python workers, as libraries read it when they are loaded."""
 
 STREAMS = 3
 LONGEST_SHEBANG = 120
@@ -71,15 +62,7 @@ def start(folder: Path) -> Path | None:
     script.write_text(f"#!{sys.executable} -IS\nADDRESS = {str(address)!r}\n{client}")
     script.chmod(private.FOLDER)
     with private.opened(folder / "spark.log", "a") as log:
-        subprocess.Popen(
-            [sys.executable, "-m", __name__, str(listener.fileno())],
-            env={**os.environ, "POLARS_MAX_THREADS": "1", **WORKERS},
-            pass_fds=[listener.fileno()],
-            stdin=subprocess.PIPE,  # closed when we die, and then it ends
-            stdout=log,
-            stderr=log,
-            start_new_session=True,  # Ctrl-C is for us to handle
-        )
+        early.serve(listener, log.fileno())
     listener.close()
     return script
 
@@ -174,7 +157,7 @@ def _end(child: tuple[int, int, socket.socket], waiting: selectors.BaseSelector)
     waiting.unregister(connection)
     os.close(pidfd)
     with contextlib.suppress(OSError):  # the client may have gone
-        connection.sendall(bytes([os.waitstatus_to_exitcode(status) & 0xFF]))
+        connection.sendall(b"%d\n" % (os.waitstatus_to_exitcode(status) & 0xFF))
     connection.close()
 
 
@@ -193,11 +176,25 @@ def settle() -> None:
 
 
 def main() -> None:
+    failed = ""
+    try:
+        for module in PRELOAD:
+            __import__(module)
+        settle()
+    except Exception:  # told where it can be read, once that is known
+        failed = traceback.format_exc()
+    with socket.socket(fileno=os.dup(0)) as control:
+        _, given, _, _ = socket.recv_fds(control, 1, 2)
+    if not given:
+        return  # nobody wants it
+    listener, log = given
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.close(log)
+    if failed:
+        sys.exit(failed)
     priority.tell_session(os.getpid())
-    for module in PRELOAD:
-        __import__(module)
-    settle()
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=listener))
 
 
 if __name__ == "__main__":

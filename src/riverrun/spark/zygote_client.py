@@ -21,5 +21,7 @@ connection.sendall(body)
 connection.recv(4)
 os.close(0)
 os.close(1)
-code = connection.recv(1)
-os._exit(code[0] if code else 1)
+# a shell waits for the code with a tenth of the memory
+os.dup2(connection.fileno(), 3)
+os.set_inheritable(3, True)  # it may have been this one
+os.execv("/bin/sh", ["sh", "-c", "read -r code <&3 || code=1; exit $code"])

@@ -82,6 +82,20 @@ def test_bytes_that_are_not_text_are_kept():
     assert base64.b64decode(letter["value_base64"]) == b"\xff\xfe{}"
 
 
+def test_a_key_that_is_not_text_is_a_dead_letter_where_it_is_used():
+    app = rr.App("shop", pages=2)
+    app.stream("views", schema="page string").select("page", k="_key").to("good")
+    driver = Driver(app)
+    driver.send("views", {"page": "/a"}, key=b"\xff\xfe")
+    driver.send("views", {"page": "/b"}, key="b")
+    driver.send("views", {"page": "/c"})
+    out = driver.batch()
+    [letter] = [line["value"] for line in out.of("dead")]
+    assert letter["cause"] == "its key is not UTF-8"
+    assert base64.b64decode(letter["key_base64"]) == b"\xff\xfe"
+    assert [line["value"]["k"] for line in out.of("good")] == ["b", None]
+
+
 @pytest.mark.parametrize("value", [{"at": AT}, {"at": AT, "tags": [None]}, {"at": AT, "ms": None}])
 def test_fields_that_are_missing_or_null_are_not_a_fault(value):
     assert dead(Driver(program()), value) == []

@@ -18,7 +18,7 @@ import pytest
 from hooks import Hooks, serving
 from riverrun.errors import InputError
 from riverrun.kafka import admin
-from riverrun.runtime import copying, deployments
+from riverrun.runtime import deployments
 from riverrun.sinks.database import OWN_TABLES
 from riverrun.versions import Version
 from running import Run, produce, records, table
@@ -60,36 +60,6 @@ def in_file(file: Path, query: str) -> list[tuple]:
 
 def of_topic(broker: dict[str, str], topic: str) -> list[tuple]:
     return sorted((r["user"], r["n"], r["ms"]) for r in table(broker, topic).values())
-
-
-def test_a_copy_holds_what_belongs_to_the_batches_that_are_done(tmp_path):
-    source, target = tmp_path / "source", tmp_path / "target"
-    kept = [
-        "program.json", "files/orders.jsonl", "query/metadata", "query/offsets/0",
-        "query/offsets/.1.crc", "query/offsets/1", "query/commits/0", "query/commits/1",
-        "query/state/0/1-0.pages", "query/state/0/2-0.pages", "query/state/1/2-1.pages",
-    ]  # fmt: skip
-    left = [
-        "lock", "run.json", "stop", "found/x", "query/offsets/2", "query/offsets/.2.crc",
-        "query/state/0/3-0.pages", "query/state/1/.2-1.pages.77.tmp",
-    ]  # fmt: skip
-    for name in (*kept, *left):
-        (source / name).parent.mkdir(parents=True, exist_ok=True)
-        (source / name).write_text(name)
-    target.mkdir()
-    with copying.copied(source, target) as batch:
-        assert not (target / "query").exists()
-    found = {path.relative_to(target).as_posix() for path in target.rglob("*") if path.is_file()}
-    assert (batch, found) == (1, {*kept, "id"})
-
-
-def test_there_is_nothing_to_copy_before_the_first_batch(tmp_path):
-    (tmp_path / "source").mkdir()
-    with (
-        pytest.raises(InputError, match="no state yet"),
-        copying.copied(tmp_path / "source", tmp_path),
-    ):
-        pass
 
 
 def test_the_history_of_deployments_is_only_added_to(settings, tmp_path, riverrun):

@@ -178,3 +178,28 @@ def test_a_batch_has_as_many_records_as_fit_memory():
     assert weights.bound(["films"]) == 1
     assert weights.bound(["empty"]) == MOST_BYTES
     assert weights.bound([]) == MOST_BYTES
+
+
+@pytest.mark.broker
+def test_a_table_is_loaded_in_full_batches_though_nothing_is_known_of_what_waits_for_it(
+    broker, tmp_path
+):
+    for topic, count in (("heavy-users", 40_000), ("heavy-orders", 100)):
+        admin.create_topic(broker, topic, partitions=1)
+        produce(broker, topic, [{"id": n} for n in range(count)])
+    app = rr.App("heavy")
+    users = app.table("heavy-users", schema="id bigint", key="id")
+    app.stream("heavy-orders", schema="id bigint").join(users, on="id").to("heavy-out")
+    status: dict = {}
+    job = Circumstances(app.program(), Pacer(100_000, None), lambda: status, tmp_path)
+    plan = KafkaPlanner(job, KafkaTopics(broker))
+    offset, read = plan.first(), []
+    while True:
+        before, offset = offset, plan.next(offset)
+        if offset is before:
+            break
+        read.append([offset.ends[each] - before.ends[each] for each in sorted(offset.ends)])
+        seen = {"heavy-users": [1000, 20_000]} | ({"heavy-orders": [9, 90]} if read[-1][0] else {})
+        status.update(sizes=seen, highs={}, tick=offset.tick, clocks={}, open=False)
+    assert [each[0] for each in read][-1] == 100, "orders come once the table is there"
+    assert len(read) <= 3, f"{read}: of the table's records it is known how large they are"

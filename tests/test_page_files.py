@@ -40,7 +40,8 @@ def folder(request, tmp_path):
 
 def test_a_batch_finds_heads_and_segments_however_they_were_dealt(folder):
     one, two = Names(1), Names(2)
-    added = {page: [(one.of(b"%d" % page), b"rows of %d" % page)] for page in range(PAGES)}
+    rows = {page: b"rows of %d" % page for page in range(PAGES)}
+    added = {page: [(one.of(rows[page]), rows[page])] for page in range(PAGES)}
     listed = {page: [added[page][0][0]] for page in range(PAGES)}
     write(PageFiles(folder), 1, 2, listed, added)
     more = {0: [(two.of(b"more"), b"more")]}
@@ -61,6 +62,34 @@ def test_what_is_missing_is_told(folder):
     write(PageFiles(folder), 1, 1, NOTHING, {})
     with pytest.raises(CheckpointError, match="not whole"):
         PageFiles(folder).segment(0, "1-1-ab")
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "index", "rows"])
+def test_what_is_damaged_is_told_and_not_read(folder, damage):
+    name, files = Names(1).of(b"rows"), PageFiles(folder)
+    write(files, 1, 1, NOTHING | {0: [name]}, {0: [(name, b"rows")]})
+    path = folder / "1-0.pages"
+    content = bytearray(path.read_bytes())
+    if damage == "index":
+        content[content.index(b"heads")] ^= 1
+    if damage == "rows":
+        content[0] ^= 1
+    path.unlink()
+    path.write_bytes({"empty": b"", "cut": bytes(content[:-40])}.get(damage, bytes(content)))
+    with pytest.raises(CheckpointError, match="a file of the state is damaged"):
+        PageFiles(folder).segment(0, name)
+
+
+def test_all_that_the_next_batch_begins_with_is_asked_for(folder):
+    name, files = Names(1).of(b"rows"), PageFiles(folder)
+    write(files, 1, 1, NOTHING | {0: [name]}, {0: [(name, b"rows")]})
+    write(files, 2, 1, NOTHING | {0: [name]}, {})
+    PageFiles(folder).require(2)
+    with pytest.raises(CheckpointError, match="not whole"):
+        PageFiles(folder).require(3)
+    (folder / "1-0.pages").unlink()
+    with pytest.raises(CheckpointError, match="not whole"):
+        PageFiles(folder).require(2)
 
 
 def test_a_file_that_is_not_finished_is_not_there(folder):
@@ -95,7 +124,7 @@ def test_what_any_batch_since_then_lists_is_left_and_the_rest_is_swept(data, tmp
             names, kept = Names(batch), data.draw(st.sampled_from(["all", "none", "last"]))
             listed[page] = {"all": listed[page], "none": [], "last": listed[page][-1:]}[kept]
             if data.draw(st.booleans()):
-                name = names.of(b"%d" % page)
+                name = names.of(b"%d" % batch)
                 added[page], content[page, name] = [(name, b"%d" % batch)], b"%d" % batch
                 listed[page] = [*listed[page], name]
         write(files, batch, parts, listed, added)

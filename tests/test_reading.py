@@ -6,6 +6,7 @@ from __future__ import annotations
 import multiprocessing
 import random
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, Producer
@@ -165,6 +166,33 @@ def test_headers_read_alike(broker, seed):
     assert direct.select([*NAMES, "__headers"]).equals(public.select([*NAMES, "__headers"]))
     found = [each or [] for each in direct["__headers"].to_pylist()]
     assert [[(h["name"], h["value"]) for h in each] for each in found] == wanted
+
+
+@broker_needed
+@pytest.mark.parametrize("way", ["direct", "public"])
+def test_headers_count_where_lots_are_bounded_by_their_bytes(broker, monkeypatch, way):
+    topic = f"reading-large-headers-{way}"
+    admin.create_topic(broker, topic, partitions=1)
+    producer = Producer(broker)
+    for _ in range(40):
+        producer.produce(topic, b"v", headers=[("large", b"x" * 10_000)])
+    assert producer.flush(30) == 0
+    monkeypatch.setattr(ranges, "MOST_BYTES", 200_000)
+    monkeypatch.setattr(ranges, "PIECE_BYTES", 100_000)
+    whole = [[Range(Partition(topic, 0), 0, 40)]]
+    sizes = {}
+    for headers in (True, False):
+        wanted = frozenset([topic] if headers else [])
+        found = RangeReader(broker, way).read(whole, wanted)
+        sizes[headers] = [each[Partition(topic, 0)].num_rows for each in found]
+    assert sizes == {True: [10, 10, 10, 10], False: [40]}
+
+
+def test_a_name_with_a_null_byte_is_left_to_the_public_functions():
+    record = b"\x02\x06a\x00b\x02v"  # one header: its name of 3 bytes, its value of 1
+    kept = np.frombuffer(record + b" " * 64, np.uint8)
+    at, size = np.array([kept.ctypes.data]), np.array([len(record)])
+    assert direct_headers._parsed(at, size) is None
 
 
 @broker_needed

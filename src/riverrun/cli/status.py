@@ -65,7 +65,7 @@ def command(verbose: bool, as_json: bool) -> None:
 def _why(wanted: Calls) -> str:
     if wanted != "quickest":
         return "the setting says so"
-    return why_not() or f"librdkafka {libversion()[0]} was tried"
+    return why_not() or f"librdkafka {libversion()[0]} is one of those it is tested with"
 
 
 def _doing(capture: Capturer) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
+from riverrun.errors import BrokerError
 from riverrun.kafka import admin
 from riverrun.kafka.records import columns_of
 from riverrun.partitions import Partition
@@ -113,7 +114,20 @@ def _columns(messages: list[Message], *, headers: bool) -> pa.Table:
         "__timestamp": np.fromiter(times, np.int64, len(messages)),
         "__offset": np.fromiter(map(Message.offset, messages), np.int64, len(messages)),
     }
-    return columns_of(found, list(map(Message.headers, messages)) if headers else None)
+    return columns_of(found, _headers(messages) if headers else None)
+
+
+def _headers(messages: list[Message]) -> list[Any]:
+    try:
+        return list(map(Message.headers, messages))
+    except (SystemError, UnicodeDecodeError) as error:
+        first = messages[0]
+        raise BrokerError(
+            "the name of a header is not UTF-8, and Kafka's client for Python cannot tell it",
+            where=f"{first.topic()}/{first.partition()}",
+            got=f"one of {len(messages):,} records from offset {first.offset()} on",
+            hint='the setting `reader = "quickest"` reads it, where that is possible',
+        ) from error
 
 
 def _is_note(message: Message, taken: Taken) -> bool:

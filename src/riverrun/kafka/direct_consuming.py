@@ -169,7 +169,10 @@ class DirectConsuming(Consuming):
 
     def _columns(self, pointers: Numbers, words: Numbers) -> pa.Table:
         fields = np.ascontiguousarray(words.T)
-        if fields[VALUE_SIZE].sum() + fields[KEY_SIZE].sum() > TOGETHER and len(pointers) > 1:
+        size = fields[VALUE_SIZE].sum() + fields[KEY_SIZE].sum()
+        if self.headers is not None:
+            size += fields[HEADERS_SIZE].astype(np.int32).astype(np.int64).clip(0).sum()
+        if size > TOGETHER and len(pointers) > 1:
             half = len(pointers) // 2
             parts = (slice(None, half), slice(half, None))
             return pa.concat_tables([self._columns(pointers[p], words[p]) for p in parts])

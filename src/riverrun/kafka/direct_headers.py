@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from riverrun.kafka.copying import Numbers, copied, slices
 from riverrun.kafka.librdkafka import Library, Pointer
@@ -97,6 +98,8 @@ def _parsed(address: Numbers, size: Numbers) -> pa.Array | None:
         parts[0] = parts[0].cast(pa.string())
     except pa.ArrowInvalid:
         return None
+    if pc.any(pc.match_substring(parts[0], "\0")).as_py():
+        return None  # the public functions end names there: whichever are asked, it is one name
     pairs = pa.StructArray.from_arrays(parts, fields=list(HEADERS.value_type))
     none = pa.array(count == 0)
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pairs, type=HEADERS, mask=none)

@@ -9,7 +9,6 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from confluent_kafka import KafkaError
 
 from riverrun.errors import BrokerError, RecordsGone
@@ -17,7 +16,7 @@ from riverrun.kafka import admin
 from riverrun.kafka.consuming import Consuming, PublicConsuming, Taken
 from riverrun.kafka.direct_consuming import DirectConsuming
 from riverrun.kafka.librdkafka import Way
-from riverrun.kafka.records import no_records
+from riverrun.kafka.records import HOLDING, bytes_of, no_records
 from riverrun.kafka.topics import OUTAGE, KafkaTopics, unreachable
 from riverrun.partitions import Partition, Range
 
@@ -26,7 +25,7 @@ AT_ONCE = 20_000
 
 MOST_BYTES = 384 << 20
 PIECE_BYTES = 128 << 20
-"""Keys and values that a group may hold, and of each piece of one that holds more."""
+"""Bytes that a group may hold, and of each piece of one that holds more."""
 
 
 @dataclass
@@ -43,7 +42,7 @@ class Reading:
         self.position = max(self.position, int(offsets[-1]) + 1)
         inside = rows.slice(0, int(np.searchsorted(offsets, self.end)))
         self.parts.append(inside)
-        self.bytes += sum(_bytes(inside[name]) for name in ("__value", "__key"))
+        self.bytes += sum(bytes_of(inside[each]) for each in HOLDING if each in inside.column_names)
 
     def taken(self, *, headers: bool) -> pa.Table:
         """What was read since the last time."""
@@ -183,11 +182,6 @@ def _renamed(
     names: Mapping[Partition, Partition], found: Mapping[Partition, pa.Table]
 ) -> dict[Partition, pa.Table]:
     return {names[partition]: rows for partition, rows in found.items()}
-
-
-def _bytes(column: pa.ChunkedArray) -> int:
-    """Of the contents alone: where a group is cut must not depend on how it came."""
-    return pc.sum(pc.binary_length(column)).as_py() or 0
 
 
 def _cut_off(partition: Partition, reading: Reading, end: int) -> RecordsGone:

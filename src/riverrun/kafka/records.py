@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,9 @@ class Record:
 
 HEADERS = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
 
+HOLDING = ("__value", "__key", "__headers")
+"""Columns whose bytes count where lots and batches are bounded."""
+
 _COLUMNS = {
     "__value": pa.binary(),
     "__key": pa.binary(),
@@ -37,6 +41,16 @@ def columns_of(records: Mapping[str, Any], headers: Sequence[Any] | None) -> pa.
     if headers is not None:
         columns["__headers"] = pa.array(headers, HEADERS)
     return pa.table(columns)
+
+
+def bytes_of(column: pa.ChunkedArray) -> int:
+    """Of the contents alone, however they came: keys, values, or names and values of headers."""
+    if pa.types.is_null(column.type):
+        return 0
+    if pa.types.is_nested(column.type):
+        pairs = pc.list_flatten(column)
+        return sum(bytes_of(pc.struct_field(pairs, each)) for each in (0, 1))
+    return pc.sum(pc.binary_length(column)).as_py() or 0
 
 
 def no_records(*, headers: bool) -> pa.Table:

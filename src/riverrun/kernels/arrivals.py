@@ -155,7 +155,7 @@ def _iso(time: str) -> str:
 
 def _metadata(name: str, source: ReadTopic) -> str:
     return {
-        "_key": "decode(__key)",
+        "_key": "TRY(decode(__key))",
         "_headers": "__headers",
         "_timestamp": RECORDED,
         "_topic": literal(real(source.topic)),
@@ -192,7 +192,9 @@ def _demands(source: ReadTopic) -> list[Demand]:
     """Beyond the format, in the order that they are told."""
     long = [_too_long(each.name) for each in source.fields.columns if each.type in HUGE]
     whose = [each for each in map(_nobody, source.personal) if each is not None]
-    return [*_timeless(source), *_nobodys(source), *_nameless(source), *whose, *long]
+    keys = [Demand("__key IS NOT NULL AND _key IS NULL", "its key is not UTF-8", "_key")]
+    own = keys if "_key" in source.metadata else []
+    return [*own, *_timeless(source), *_nobodys(source), *_nameless(source), *whose, *long]
 
 
 def _nobody(personal: Personal) -> Demand | None:

@@ -18,6 +18,7 @@ from riverrun import private
 from riverrun.clock import Clock, Pace, PartitionTimes, Punctuation, clock, release
 from riverrun.durations import BEGINNING
 from riverrun.far import AnyPath
+from riverrun.kernels.page_files import not_whole
 from riverrun.kernels.program import PlacedStep
 from riverrun.kernels.questions import Question, question_of
 
@@ -107,6 +108,15 @@ class KnownInFolder(KnownPlace):
             private.folder(self.folder)
             private.replace(self._file(batch), known.encoded())
             self._file(batch - RETAINED).unlink(missing_ok=True)
+
+    def require(self, batch: int) -> None:
+        if not self._file(batch).exists():
+            raise not_whole(self.folder, f"nothing of batch {batch}")
+
+    def there(self) -> set[int]:
+        """Batches of which it is known."""
+        found = self.folder.iterdir() if self.folder.exists() else ()
+        return {int(each.name[:-5]) for each in found if each.name[:-5].isdigit()}
 
     def _file(self, batch: int) -> AnyPath:
         return self.folder / f"{batch}.json"

@@ -13,7 +13,7 @@ from riverrun.clock import Now, Punctuation
 from riverrun.columns import TRUNCATED
 from riverrun.durations import END
 from riverrun.edges import DEAD, MARK, Edge
-from riverrun.kafka.records import text_or_base64
+from riverrun.kafka.records import HOLDING, bytes_of, text_or_base64
 from riverrun.kernels import positions
 from riverrun.kernels.arrivals import arrival, at_tick
 from riverrun.kernels.chunks import Chunk, unpack_all
@@ -184,10 +184,9 @@ class LotReader:
 
 
 def _sizes(lot: Lot) -> dict[str, list[int]]:
-    columns = [lot.records[name] for name in ("__value", "__key")]
-    typed = (each for each in columns if each.null_count < len(each))
-    lengths = (pc.sum(pc.binary_length(each)).as_py() for each in typed)
-    return {lot.topic: [lot.records.num_rows, sum(each or 0 for each in lengths)]}
+    """Records and bytes."""
+    there = [each for each in HOLDING if each in lot.records.column_names]
+    return {lot.topic: [lot.records.num_rows, sum(bytes_of(lot.records[each]) for each in there)]}
 
 
 def _split(decoded: pa.Table, on_error: OnError) -> tuple[pa.Table, list[Failure]]:

@@ -12,13 +12,16 @@ import json
 import mmap
 import os
 import re
+import struct
 from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
 from typing import IO
+from zlib import crc32
 
 from riverrun import private
 from riverrun.errors import CheckpointError
@@ -34,8 +37,10 @@ SWEEP = 20
 """Batches from one look for files that nobody needs to the next."""
 OPEN = 16
 """Files that a process keeps open."""
-LENGTH = 8
-"""Bytes at the end of a file that hold the length of its index."""
+END = struct.Struct(">IQ")
+"""What a file ends with: the checksum and the length of its index."""
+
+RESTORE = "restore a backup, or start over with `riverrun run … --fresh`"
 
 Heads = dict[int, bytes]
 """By page."""
@@ -45,16 +50,26 @@ class PartFile:
     """A file that is there: its heads, and its segments by page and id."""
 
     def __init__(self, path: AnyPath) -> None:
-        self.content = _content(path)
-        end = len(self.content) - LENGTH
-        length = int.from_bytes(self.content[end:], "big")
-        index = json.loads(self.content[end - length : end])
+        try:
+            self.content = _content(path)
+            index = json.loads(_index(self.content))
+        except (ValueError, struct.error) as error:
+            raise _damaged(path, error) from error
         self.heads: Heads = {int(page): text.encode() for page, text in index["heads"].items()}
         self.places = {(page, name): (start, end) for page, name, start, end in index["segments"]}
 
     def segment(self, page: int, name: str) -> bytes:
         start, end = self.places[page, name]
         return self.content[start:end]
+
+
+def _index(content: mmap.mmap | FarPieces) -> bytes:
+    end = len(content) - END.size
+    checksum, length = END.unpack(content[max(end, 0) :])
+    index = content[end - length : end] if length <= end else b""
+    if crc32(index) != checksum:
+        raise ValueError("its index is not what was written")
+    return index
 
 
 def _content(path: AnyPath) -> mmap.mmap | FarPieces:
@@ -90,7 +105,7 @@ class PartWriter:
     def finish(self, heads: Heads) -> None:
         texts = {page: head.decode() for page, head in heads.items()}
         index = json.dumps({"heads": texts, "segments": self.places}).encode()
-        self.out.write(index + len(index).to_bytes(LENGTH, "big"))
+        self.out.write(index + END.pack(crc32(index), len(index)))
         if self.draft is not None:
             self.out.close()
             os.replace(self.draft, self.path)  # type: ignore[arg-type]
@@ -129,15 +144,25 @@ class PageFiles:
         return found
 
     def segment(self, page: int, name: str, part: int = 0) -> bytes:
+        found = self._file_of(page, name, part).segment(page, name)
+        if not name.endswith(digest(found)):
+            raise _damaged(self.folder, f"rows {name} of page {page} are not what was written")
+        return found
+
+    def require(self, batch: int) -> None:
+        """All that the next batch begins with is there."""
+        heads = self.heads(batch)
+        if not heads:
+            raise not_whole(self.folder, f"nothing of batch {batch}")
+        for page, head in heads.items():
+            for name in _listed(head):
+                self._file_of(page, name)
+
+    def _file_of(self, page: int, name: str, part: int = 0) -> PartFile:
         for each in self._parts(_batch_of(name), part):
             if (page, name) in each.places:
-                return each.segment(page, name)
-        raise CheckpointError(
-            "the state in the checkpoint is not whole",
-            where=self.folder,
-            got=f"rows {name} of page {page} are missing",
-            hint="restore a backup, or start over with `riverrun run … --fresh`",
-        )
+                return each
+        raise not_whole(self.folder, f"rows {name} of page {page} are missing")
 
     def sweep(self, batch: int, pages: int) -> None:
         """Removes what no batch since this one needs. A segment that is no longer listed never is
@@ -193,6 +218,21 @@ class PageFiles:
 
     def _path(self, batch: int, part: int) -> AnyPath:
         return self.folder / f"{batch}-{part}.pages"
+
+
+def digest(data: bytes) -> str:
+    """What the name of a segment ends with, so that damaged rows are told from those written."""
+    return blake2b(data, digest_size=6).hexdigest()
+
+
+def not_whole(folder: AnyPath, got: str) -> CheckpointError:
+    return CheckpointError(
+        "the state in the checkpoint is not whole", where=folder, got=got, hint=RESTORE
+    )
+
+
+def _damaged(path: AnyPath, got: object) -> CheckpointError:
+    return CheckpointError("a file of the state is damaged", where=path, got=str(got), hint=RESTORE)
 
 
 def place(query: AnyPath, level: int) -> PageFiles:

@@ -12,7 +12,6 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import blake2b
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +20,7 @@ import polars as pl
 
 from riverrun.durations import BEGINNING, END
 from riverrun.kernels.chunks import pack, unpack
+from riverrun.kernels.page_files import digest
 
 Rows = npt.NDArray[np.intp]
 """Numbers of rows."""
@@ -366,7 +366,7 @@ class Names:
 
     def of(self, data: bytes) -> str:
         self.given += 1
-        return f"{self.batch}-{self.given}-{blake2b(data, digest_size=6).hexdigest()}"
+        return f"{self.batch}-{self.given}-{digest(data)}"
 
 
 def save(

@@ -27,13 +27,13 @@ from riverrun import private
 from riverrun.config import Settings
 from riverrun.errors import CheckpointError, InputError
 from riverrun.far import AnyPath, FarPath, files
-from riverrun.runtime import checkpoint, claims, runs
+from riverrun.runtime import checkpoint, claims, copying, repage, runs
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 FOLDER = "checkpoint"
-LEFT_OUT = (checkpoint.LOCK, claims.FOLDER, runs.FILE, "stop")
-"""What is of a run, not of the checkpoint."""
+LEFT_OUT = (checkpoint.LOCK, claims.FOLDER, runs.FILE, "stop", repage.DRAFT, copying.DRAFT)
+"""What is of a run, not of the checkpoint, or of a copy that was broken off."""
 PIECE = 1 << 20
 
 Progress = Callable[[int, int], None]

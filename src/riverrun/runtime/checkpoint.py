@@ -14,11 +14,15 @@ from pathlib import Path
 from typing import IO, Literal
 
 from riverrun import private
+from riverrun.compiler import upgrades
 from riverrun.compiler.shape import Shape
 from riverrun.errors import AlreadyRunning, CheckpointError, InputError
 from riverrun.far import AnyPath, FarPath, remove
+from riverrun.kernels import known as known_times
 from riverrun.kernels import page_files
 from riverrun.kernels.kept import nobody_waits
+from riverrun.kernels.known import KnownInFolder
+from riverrun.kernels.page_files import PageFiles
 from riverrun.outputs import Identity
 from riverrun.runtime import aside, bisecting, claims
 from riverrun.runtime.batches import Batches
@@ -168,9 +172,22 @@ def drop_uncommitted(folder: AnyPath) -> None:
     perhaps, and writes its own."""
     batches = Batches(folder)
     batches.look()
-    last = batches.committed()
-    for each in page_files.places(folder / "query").values():
-        each.remove_after(batches.at(last).batch if last >= 0 else 0)
+    last, query = batches.committed(), folder / "query"
+    if last < 0 and batches.known() - {0}:
+        raise page_files.not_whole(query, "Spark's log of batches that are done is not there")
+    number = batches.at(last).batch if last >= 0 else 0
+    exchanges = (upgrades.read(folder) or {}).get("exchanges", 0)
+    for level, pages in page_files.places(query).items():
+        pages.remove_after(number)
+        if level < exchanges:  # the program may have had more of them before
+            _require_last(pages, known_times.place(query, level), number)
+
+
+def _require_last(pages: PageFiles, times: KnownInFolder, number: int) -> None:
+    """An exchange with something of the batch before the last has something of the last, too."""
+    there = number in times.there(), bool(pages.parts(number))
+    if not all(there) and (any(there) or number - 1 in times.there()):
+        raise page_files.not_whole(pages.folder, f"nothing of batch {number}")
 
 
 def _last(folder: AnyPath) -> int:

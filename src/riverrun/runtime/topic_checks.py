@@ -117,9 +117,10 @@ def _try_records(
         if each.end > each.start
     ]
     now = Now(tick=time.time_ns() // 1000, wall=True, first=True)
+    with_headers = frozenset({source.topic} if "_headers" in source.metadata else ())
     told = Status()
     try:
-        for lot in KafkaSource(client).lots(ranges, frozenset()):
+        for lot in KafkaSource(client).lots(ranges, with_headers):
             told.add(reader.read(lot, now).counts)
     except JobError as error:
         found.problems.append(f"{topic.name}: {error.fact}: {error.got}")

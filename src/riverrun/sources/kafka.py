@@ -213,10 +213,18 @@ class KafkaPlanner(Planner):
 
     def _admitted(self, targets: Ends, begin: Ends, ends: Ends) -> Admitted:
         waiting = {each.topic for each, end in ends.items() if end > begin[each]}
-        return admit(
-            begin, ends, min(self.pacer.size, self.weights.bound(waiting)),
-            first=self.program.loading.first, targets=targets, course=self.course,
-        )  # fmt: skip
+        first = self.program.loading.first
+        held = {topic for topic in waiting if not waiting.isdisjoint(first.get(topic, ()))}
+
+        def fitting(topics: set[str], ends: Ends) -> Admitted:
+            most = min(self.pacer.size, self.weights.bound(topics))
+            return admit(begin, ends, most, first=first, targets=targets, course=self.course)
+
+        found = fitting(waiting, ends)
+        if not found.targets or not held:
+            return found
+        # tables do not fit together with what waits for them: they alone say how much fits
+        return fitting(waiting - held, {p: begin[p] if p.topic in held else ends[p] for p in ends})
 
     def _highs(self, start: Offset) -> Ends:
         """The highest event times that are known. Topics that the program writes, and those whose

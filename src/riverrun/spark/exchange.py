@@ -10,7 +10,6 @@ from pyspark import TaskContext
 
 from riverrun.clock import Punctuation
 from riverrun.edges import MARK
-from riverrun.errors import CheckpointError
 from riverrun.kernels import known, page_files
 from riverrun.kernels.chunks import Chunk
 from riverrun.kernels.kept import KeptInFolder
@@ -117,11 +116,8 @@ class Exchange:
             return here
         found = self.held.files.heads(batch - 1, missing, part)
         if self.known.before(batch) is not None and (lost := missing - found.keys()):
-            raise CheckpointError(
-                "the state in the checkpoint is not whole",
-                where=self.held.files.folder,
-                got=f"nothing of page {min(lost)} after batch {batch - 1}",
-                hint="restore a backup, or start over with `riverrun run … --fresh`",
+            raise page_files.not_whole(
+                self.held.files.folder, f"nothing of page {min(lost)} after batch {batch - 1}"
             )
         return {page: found[page] for page in missing if page in found} | here
 

@@ -106,7 +106,11 @@ class Switchboard:
             return
         self.waiting.unregister(line.socket)
         while True:
-            worker = self._worker(int.from_bytes(number, "big"))
+            try:
+                worker = self._worker(int.from_bytes(number, "big"))
+            except OSError:  # the system has no room: the task fails, and is tried again
+                self._close(line)
+                return
             try:
                 socket.send_fds(worker.channel, [DONE], [line.socket.fileno()])
             except OSError:  # somebody has killed it

@@ -37,9 +37,9 @@ def test_batches_come_to_take_the_wanted_time():
     assert machine.at - before == pytest.approx(5.0, rel=0.25)
 
 
-def test_they_grow_by_twice_at_most_up_to_the_most_allowed():
+def test_they_grow_by_four_times_at_most_up_to_the_most_allowed():
     machine = Machine((500_000, 5.0), rate=1_000_000)
-    assert [machine.batch() for _ in range(5)] == [100_000, 200_000, 400_000, 500_000, 500_000]
+    assert [machine.batch() for _ in range(5)] == [100_000, 400_000, 500_000, 500_000, 500_000]
 
 
 def test_they_shrink_at_once_when_the_machine_is_slow():

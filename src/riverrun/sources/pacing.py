@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 FIRST = 100_000
 """Records of the first batch: nothing is known yet."""
 
+GROWS = 4
+"""At most so many times as large as a batch before is a batch."""
+
 LEAST = ENOUGH = 1_000
 """Batches of fewer records say nothing of how long more would take. None is made of fewer: where
 other work fills the machine they take as long, and it would take many to find that out."""
@@ -31,7 +34,7 @@ USEFUL = 2
 
 
 class Pacer:
-    """Learns from how long batches take. It grows by at most twice, and shrinks at once.
+    """Learns from how long batches take. It grows by steps, and shrinks at once.
 
     What it decides is logged with the batch, so a batch that is run again is the same.
     """
@@ -72,7 +75,7 @@ class Pacer:
         if took > wanted:
             self.size = max(min(fitting, self.size), min(LEAST, self.most))
         elif full:
-            self.size = min(max(fitting, self.size), 2 * self.size, self.most)
+            self.size = min(max(fitting, self.size), GROWS * self.size, self.most)
 
     def _learn(self, took: float, records: int) -> None:
         """What is left when the records of two batches of other sizes are taken away."""

@@ -11,6 +11,9 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+ENOUGH = 384 << 20
+"""Bytes that a process may have, whatever of them is free: they will be wanted again, and the
+system makes each page anew, which costs some hundredths of what a batch does."""
 GROWN = 32 << 20
 """Bytes more than after the last time: fewer are not worth the look for them."""
 
@@ -23,7 +26,7 @@ class Freed:
 
     def give_back(self) -> None:
         """Takes some milliseconds, where there is much of it."""
-        if _resident() > self.least + GROWN:
+        if _resident() > max(ENOUGH, self.least + GROWN):
             self.trim()
 
     def trim(self) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+
+import psutil
 
 COMPUTING = """
 import os, signal
@@ -33,3 +36,45 @@ def test_children_compute_with_everything_that_was_imported_before_they_were_for
         [sys.executable, "-c", COMPUTING], env=environ, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+BEGINS = """
+from riverrun.spark import early
+early.begin()
+early.begin()
+print(*(begun.process.pid for begun in early._waiting))
+"""
+
+
+def test_one_that_nobody_wants_ends_with_who_began_it():
+    done = subprocess.run(
+        [sys.executable, "-c", BEGINS], capture_output=True, text=True, check=True
+    )
+    [pid] = map(int, done.stdout.split())
+    give_up_at = time.monotonic() + 60
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < give_up_at
+        time.sleep(0.1)
+
+
+def test_whether_an_argument_is_of_numpy_is_not_asked_of_pysparks_tests():
+    code = """
+import sys
+import time
+
+import psutil
+import numpy as np
+from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
+from riverrun.spark.converters import ask_numpy
+ask_numpy()
+values = [np.int64(1), np.array([1, 2]), np.array([[1]]), 1, "a", None]
+print([NumpyScalarConverter().can_convert(each) for each in values])
+print([NumpyArrayConverter().can_convert(each) for each in values])
+print("pyspark.testing" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "[True, False, False, False, False, False]",
+        "[False, True, False, False, False, False]",
+        "False",
+    ]

@@ -25,7 +25,7 @@ from riverrun.kernels.operator import (
     split_late,
 )
 from riverrun.kernels.positions import event_name
-from riverrun.kernels.state import SegmentList
+from riverrun.kernels.state import SegmentList, between
 from riverrun.operators.aggregate import Aggregate, StandingWindows
 from riverrun.operators.windows import entry
 from riverrun.operators.windows.grid import BOUNDS, RowWindow, length
@@ -89,8 +89,8 @@ def _advance(step: Step, state: StepState, batch: Batch) -> Result:
             new = _in_buckets(step, timely)
             result.changes += _corrected(step, state, new, batch)
     result.changes += _fire(step, rows, new, batch)
-    needed_from = batch.after - step.updatable - step.window.size
-    rows.append(new, needed_from - step.window.bucket)
+    ended = batch.after - step.updatable - step.window.size - step.window.bucket
+    rows.append(None if new is None else between(new, ended, END), ended)
     state.rows("revisions", PLACE).append(None, batch.after - step.updatable - step.window.bucket)
     return result
 

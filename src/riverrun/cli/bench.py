@@ -378,7 +378,7 @@ def _tell(name: str, report: Report, *, as_json: bool, note: Path | None) -> Non
     from riverrun.bench import notes  # noqa: PLC0415 - help needs no psutil
 
     if note:
-        name = {"latency": "speed --latency"}.get(name, name)
+        name = "speed --latency" if name == "latency" else name
         told = cleandoc(click.get_current_context().command.help or "").split("\n\n")
         about = [told[0], told[2 if "--" in name else 1]]
         notes.note(note, name, report, about="\n\n".join(about))

@@ -19,9 +19,10 @@ from riverrun.kafka.consuming import Consuming, Taken
 from riverrun.kafka.direct_consuming import DirectConsuming
 from riverrun.kafka.librdkafka import way_of, why_not
 from riverrun.kafka.ranges import RangeReader
-from riverrun.kafka.records import HEADERS
+from riverrun.kafka.records import HEADERS, bytes_of
 from riverrun.kafka.topics import KafkaTopics
 from riverrun.partitions import Partition, Range
+from riverrun.sources.records import HEADER_TEXTS
 
 broker_needed = pytest.mark.broker
 NAMES = ["__value", "__key", "__timestamp", "__offset"]
@@ -322,3 +323,16 @@ def test_status_tells_how_records_are_read(riverrun: Command, monkeypatch):
     assert "public way: the setting says so" in riverrun("status", "--verbose").out
     monkeypatch.setenv("RIVERRUN_READER", "odd")
     assert "there is no such reader" in riverrun("status", "--verbose").err
+
+
+def test_bytes_of_headers_are_those_of_their_names_and_values():
+    texts = pa.array([[("a", "bb"), ("c", None)], None, [], [("ü", "x")]], HEADER_TEXTS)
+    pairs = [
+        [{"name": k, "value": v and v.encode()} for k, v in each or ()]
+        for each in texts.to_pylist()
+    ]
+    for column in (texts, pa.array(pairs, HEADERS)):
+        assert bytes_of(pa.chunked_array([column])) == 7
+        assert bytes_of(pa.chunked_array([column.slice(3), column.slice(0, 1)])) == 7
+    assert bytes_of(pa.chunked_array([pa.nulls(3)])) == 0
+    assert bytes_of(pa.chunked_array([pa.array(["ab", None], pa.binary())])) == 2

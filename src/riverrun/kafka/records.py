@@ -27,6 +27,9 @@ HEADERS = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
 HOLDING = ("__value", "__key", "__headers")
 """Columns whose bytes count where lots and batches are bounded."""
 
+AS_PAIRS = pa.list_(pa.struct([("name", pa.string()), ("value", pa.string())]))
+"""What headers are cast to whose names are texts: Arrow does not flatten maps."""
+
 _COLUMNS = {
     "__value": pa.binary(),
     "__key": pa.binary(),
@@ -47,6 +50,8 @@ def bytes_of(column: pa.ChunkedArray) -> int:
     """Of the contents alone, however they came: keys, values, or names and values of headers."""
     if pa.types.is_null(column.type):
         return 0
+    if pa.types.is_map(column.type):
+        column = column.cast(AS_PAIRS)
     if pa.types.is_nested(column.type):
         pairs = pc.list_flatten(column)
         return sum(bytes_of(pc.struct_field(pairs, each)) for each in (0, 1))
